@@ -1,0 +1,253 @@
+"""All that a rule may import.
+
+A rule is a function from a :class:`Site` and a :class:`Context` to findings; it is registered with :func:`rule`. What
+one call means often depends on a decision made elsewhere: a planner, registered with :func:`planner`, makes it once for
+the program, before any rule runs, and hands it on as a frozen plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+import libcst as cst
+
+from migrator.bindings import Binding, Index, Reference, Scope, dotted_name
+from migrator.config import Settings
+from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, Unwrap, statement_line
+from migrator.registry import REGISTRY, Answer, Rule, documentation_of
+from migrator.result import Class
+
+__all__ = [
+    "Binding",
+    "Context",
+    "Edit",
+    "Finding",
+    "Helper",
+    "Import",
+    "Index",
+    "Insert",
+    "Module",
+    "NextStep",
+    "Reference",
+    "Refusal",
+    "Remove",
+    "Replace",
+    "Scope",
+    "Site",
+    "Template",
+    "Unwrap",
+    "also_known_as",
+    "answers_for",
+    "cst",
+    "dotted_name",
+    "expression",
+    "planner",
+    "rule",
+    "statement_line",
+]
+
+T = TypeVar("T")
+
+
+class Refusal(Exception):
+    """A site that cannot be migrated; the message is the reason that the reviewer reads."""
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A small function that emitted code calls; ``features`` choose among its optional lines."""
+
+    name: str
+    features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says of a site, with the edits that go with it."""
+
+    node: cst.CSTNode
+    class_: Class
+    message: str
+    edits: tuple[Edit, ...] = ()
+    imports: tuple[Import, ...] = ()
+    helpers: tuple[Helper, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """One file of a program, parsed and indexed; ``path`` is how reports name it."""
+
+    path: str
+    text: str
+    index: Index
+
+    def source(self, node: cst.CSTNode) -> str:
+        """The node's text, on one line where it was."""
+        return self.index.tree.code_for_node(node)
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A place where a program uses a symbol.
+
+    ``node`` is the expression that names the symbol, ``call`` the call that it is the function of, if it is;
+    ``scope`` is the scope it stands in, ``home`` the scope of the import through which it is known.
+    """
+
+    symbol: str
+    node: cst.BaseExpression
+    call: cst.Call | None
+    module: Module
+    scope: Scope
+    home: Scope
+
+    @property
+    def target(self) -> cst.BaseExpression:
+        """The whole expression: the call where there is one."""
+        return self.call or self.node
+
+    @property
+    def statement(self) -> cst.BaseSmallStatement | None:
+        """The simple statement that holds the site; None in the head of a compound statement."""
+        for holder in self.module.index.ancestors(self.target):
+            if isinstance(holder, cst.BaseSmallStatement):
+                return holder
+            if isinstance(holder, (cst.BaseCompoundStatement, cst.Lambda)):
+                return None
+        return None
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether the site is a statement of its own, so that nobody sees its value."""
+        return isinstance(self.module.index.parent(self.target), cst.Expr)
+
+    @property
+    def assigned_to(self) -> cst.BaseExpression | None:
+        """What the site's value is assigned to, where that is all the statement does."""
+        statement = self.module.index.parent(self.target)
+        if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+            return statement.targets[0].target
+        return None
+
+    def arguments(self, *names: str) -> Mapping[str, cst.BaseExpression]:
+        """The call's arguments by the names of the function's parameters.
+
+        Raises Refusal for ``*args`` and ``**kwargs``, unknown keywords and too many arguments.
+        """
+        if self.call is None:
+            raise Refusal(f"{self.symbol.rpartition('.')[2]} is not called here, so its arguments are not known")
+        if any(argument.star for argument in self.call.args):
+            raise Refusal("the arguments cannot be determined from the code")
+        found: dict[str, cst.BaseExpression] = {}
+        for position, argument in enumerate(self.call.args):
+            if argument.keyword is None and position >= len(names):
+                raise Refusal("there are more arguments than the function takes")
+            name = argument.keyword.value if argument.keyword is not None else names[position]
+            if name not in names:
+                raise Refusal(f"the argument {name!r} has no counterpart")
+            found[name] = argument.value
+        return found
+
+    def replace(self, new: Template, *, class_: Class = "exact", message: str = "", **needs: Sequence[object]) -> Finding:
+        """A finding that puts ``new`` where the site stands; ``needs`` are ``imports`` and ``helpers``."""
+        return self.found(class_, message or f"{self.short} → {new.text}", [Replace(self.target, new)], **needs)
+
+    def found(
+        self,
+        class_: Class,
+        message: str,
+        edits: Iterable[Edit] = (),
+        *,
+        imports: Sequence[object] = (),
+        helpers: Sequence[object] = (),
+        node: cst.CSTNode | None = None,
+    ) -> Finding:
+        """A finding at the site, or at ``node``."""
+        return Finding(
+            node or self.target,
+            class_,
+            message,
+            tuple(edits),
+            tuple(i for i in imports if isinstance(i, Import)),
+            tuple(helper_of(h) for h in helpers),
+        )
+
+    @property
+    def short(self) -> str:
+        """The symbol's last name."""
+        return self.symbol.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A plan that a person carries out after the rewrite: one line, a command where possible."""
+
+    text: str
+
+
+def helper_of(item: object) -> Helper:
+    """``item`` as a helper: a name alone is one without features."""
+    return item if isinstance(item, Helper) else Helper(str(item))
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a rule may know beside its site: the settings, the program's modules and sites, and the plans."""
+
+    settings: Settings
+    modules: tuple[Module, ...]
+    sites: tuple[Site, ...]
+    plans: tuple[object, ...] = ()
+    by_symbol: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
+
+    def uses(self, symbol: str) -> tuple[Site, ...]:
+        """The program's sites of ``symbol``."""
+        return self.by_symbol.get(symbol, ())
+
+    def plan(self, kind: type[T]) -> Iterator[T]:
+        """The plans of one kind."""
+        return (plan for plan in self.plans if isinstance(plan, kind))
+
+    def with_plans(self, plans: Iterable[object]) -> Context:
+        """This context with ``plans`` added."""
+        return replace(self, plans=(*self.plans, *plans))
+
+
+class Planner(Protocol):
+    """Decides for a whole program; returns plans and the sites, without a symbol of their own, that follow."""
+
+    def __call__(self, context: Context) -> tuple[Iterable[object], Iterable[Site]]: ...
+
+
+def expression(text: str, **parts: cst.CSTNode) -> Template:
+    """New code in which ``{name}`` stands for a part of the original."""
+    return Template(text, parts)
+
+
+def rule(id: str, name: str, *, symbols: Sequence[str]) -> Callable[[Answer], Answer]:
+    """Register a function as the rule for ``symbols``; its documentation is its docstring, or its module's."""
+
+    def register(answer: Answer) -> Answer:
+        REGISTRY.add(Rule(id, name, tuple(symbols), answer, documentation_of(answer)))
+        return answer
+
+    return register
+
+
+def planner(function: Planner) -> Planner:
+    """Register a planner; planners run in the order of registration."""
+    REGISTRY.planners.append(function)
+    return function
+
+
+def also_known_as(symbol: str, *others: str) -> None:
+    """Say that everything under one of ``others`` is what rules know under ``symbol``."""
+    for other in others:
+        REGISTRY.aliases[other] = symbol
+
+
+def answers_for(*roots: str) -> None:
+    """Say that every symbol under ``roots`` must have a rule: one that has none is named and blocks its program."""
+    REGISTRY.roots.update(roots)

@@ -1,0 +1,463 @@
+"""Edits as data, and the text that they make of a module.
+
+An edit names nodes of the original tree. Everything outside the named nodes keeps its bytes; a part of the original
+that a replacement names is edited first and then set in, so nested edits compose; comments inside what goes are moved
+above the statement that held them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import Literal
+
+import libcst as cst
+
+from migrator.bindings import Index
+from migrator.layout import Layout, Span
+from migrator.verify import comment_spans
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BLANK_LINE = re.compile(r"[ \t]*(\r\n|\n|\r)")
+_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber, cst.BaseString, cst.List, cst.Dict, cst.Set)
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+
+
+@dataclass(frozen=True)
+class Template:
+    """New code; ``{name}`` stands for the part of the original called so, where there is one."""
+
+    text: str
+    parts: Mapping[str, cst.CSTNode] = field(default_factory=dict)
+
+    def pieces(self) -> Iterator[str | tuple[cst.CSTNode, bool]]:
+        """The text in order; a part of the original comes with whether it stands as a whole argument."""
+        position = 0
+        for match in _PLACEHOLDER.finditer(self.text):
+            if match[1] not in self.parts:
+                continue
+            yield self.text[position : match.start()]
+            before = self.text[: match.start()].rstrip()[-1:]
+            after = self.text[match.end() :].lstrip()[:1]
+            yield self.parts[match[1]], before in "(,=[{" and after in "),]}"
+            position = match.end()
+        yield self.text[position:]
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Put ``template`` where ``node`` stands; parentheses around it stay."""
+
+    node: cst.CSTNode
+    template: Template
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Take a statement away, with its line where nothing else is on it."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Put lines of code before or after a statement."""
+
+    statement: Statement
+    where: Literal["before", "after"]
+    template: Template
+
+
+@dataclass(frozen=True)
+class Unwrap:
+    """Take one item out of a ``with`` statement; without a last one the body moves out of it."""
+
+    item: cst.WithItem
+
+
+Edit = Replace | Remove | Insert | Unwrap
+
+
+@dataclass(frozen=True)
+class Import:
+    """``import module``, ``import module as alias`` or ``from module import name``, as emitted code prefers it."""
+
+    module: str
+    name: str = ""
+    alias: str = ""
+
+    @property
+    def local(self) -> str:
+        """The name that it binds."""
+        return self.alias or self.name or self.module.partition(".")[0]
+
+    @property
+    def symbol(self) -> str:
+        """The dotted name of what it binds."""
+        if self.name:
+            return f"{self.module}.{self.name}"
+        return self.module if self.alias else self.module.partition(".")[0]
+
+    def statement(self, local: str) -> str:
+        """The import statement that binds ``local``."""
+        if self.name:
+            suffix = "" if local == self.name else f" as {local}"
+            return f"from {self.module} import {self.name}{suffix}"
+        suffix = "" if local == self.module.partition(".")[0] and not self.alias else f" as {local}"
+        return f"import {self.module}{suffix}"
+
+
+class Conflict(Exception):
+    """Two edits claim one place; ``nodes`` are the two."""
+
+    def __init__(self, first: cst.CSTNode, second: cst.CSTNode) -> None:
+        super().__init__("two edits claim the same place")
+        self.nodes = (first, second)
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Characters from ``span`` give way to ``pieces``: new text, or spans of the original."""
+
+    span: Span
+    pieces: tuple[str | Span, ...]
+    node: cst.CSTNode
+
+    @property
+    def dropped(self) -> Iterator[Span]:
+        """The stretches of the original that are lost."""
+        position = self.span.start
+        kept = sorted((p for p in self.pieces if isinstance(p, Span)), key=lambda s: s.start)
+        for part in kept:
+            if part.start > position:
+                yield Span(position, part.start)
+            position = max(position, part.end)
+        if self.span.end > position:
+            yield Span(position, self.span.end)
+
+
+def nodes_of(index: Index, edits: Iterable[Edit]) -> list[cst.CSTNode]:
+    """Every node whose place in the text must be known to apply ``edits``."""
+    found: list[cst.CSTNode] = []
+    for edit in edits:
+        node = edit.item if isinstance(edit, Unwrap) else edit.node if isinstance(edit, Replace) else edit.statement
+        found += around(index, node)
+        if isinstance(edit, (Replace, Insert)):
+            found += edit.template.parts.values()
+        holder = index.parent(node)
+        if isinstance(edit, Unwrap) and isinstance(holder, cst.With):
+            found += [*holder.items, *holder.body.body]
+    return found
+
+
+def around(index: Index, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """``node``, its line, the statements on that line and those of its block, and the names of an import."""
+    line = statement_line(index, node)
+    names = [name for part in _statements(line) for name in _imported(part)]
+    return [node, line, *_statements(line), *names, *block_of(index, line)]
+
+
+def _imported(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:
+    if isinstance(statement, (cst.Import, cst.ImportFrom)) and not isinstance(statement.names, cst.ImportStar):
+        return statement.names
+    return ()
+
+
+def statement_line(index: Index, node: cst.CSTNode) -> cst.CSTNode:
+    """The line of simple statements, one-line suite or compound statement that holds ``node``."""
+    holders = (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.BaseCompoundStatement)
+    return next(holder for holder in (node, *index.ancestors(node)) if isinstance(holder, holders))
+
+
+def block_of(index: Index, line: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    """The statements among which ``line`` stands."""
+    holder = index.parent(line)
+    return holder.body if isinstance(holder, cst.IndentedBlock) else ()
+
+
+@dataclass(frozen=True)
+class Editor:
+    """Turns edits into splices for one module."""
+
+    index: Index
+    layout: Layout
+    newline: str
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+    def splices(self, edits: Collection[Edit]) -> Splices:
+        """All splices of ``edits``, those for comments that would be lost included; raises Conflict."""
+        made = [splice for edit in _merge(edits) for splice in self.splice(edit)]
+        removed = {id(edit.statement) for edit in edits if isinstance(edit, Remove)}
+        made += self.passes(removed, made)
+        ordered = Splices.of(made)
+        ordered.check_nesting()
+        return Splices.of([*ordered.all, *self.rescues(ordered)])
+
+    def splice(self, edit: Edit) -> Iterator[Splice]:
+        if isinstance(edit, Replace):
+            yield self.replacement(edit)
+        elif isinstance(edit, Remove):
+            yield from self.removal(edit.statement)
+        elif isinstance(edit, Insert):
+            yield self.insertion(edit)
+        else:
+            yield from self.unwrapping(edit)
+
+    def pieces(self, template: Template, node: cst.CSTNode) -> tuple[str | Span, ...]:
+        made: list[str | Span] = []
+        quote = self.quote_inside(node)
+        for piece in template.pieces():
+            if isinstance(piece, str):
+                made.append(requote(rename(piece, self.renames), quote).replace("\n", self.newline))
+                continue
+            part, is_argument = piece
+            bare = is_argument or isinstance(part, (*_ATOMS, cst.Arg, cst.BaseStatement, cst.BaseSmallStatement))
+            span = self.layout.span(part)
+            made += [span] if bare or not isinstance(part, cst.BaseExpression) else ["(", span, ")"]
+        return tuple(made)
+
+    def quote_inside(self, node: cst.CSTNode) -> str:
+        holder = next((a for a in self.index.ancestors(node) if isinstance(a, cst.FormattedString)), None)
+        return holder.quote if holder is not None else ""
+
+    def replacement(self, edit: Replace) -> Splice:
+        pieces = self.pieces(edit.template, edit.node)
+        if isinstance(edit.node, cst.BaseExpression) and not edit.node.lpar and self.needs_parentheses(edit):
+            pieces = ("(", *pieces, ")")
+        return Splice(self.layout.span(edit.node), pieces, edit.node)
+
+    def needs_parentheses(self, edit: Replace) -> bool:
+        holder = self.index.parent(edit.node)
+        if isinstance(holder, (cst.Arg, cst.BaseSmallStatement, cst.AssignTarget, cst.Element, cst.Param)):
+            return False
+        source = _PLACEHOLDER.sub("part", edit.template.text)
+        return not isinstance(ast.parse(source, mode="eval").body, (ast.Call, ast.Name, ast.Attribute, ast.Constant))
+
+    def removal(self, statement: Statement) -> Iterator[Splice]:
+        span = self.layout.span(statement)
+        line = statement_line(self.index, statement)
+        siblings: Sequence[cst.CSTNode] = () if isinstance(line, cst.BaseCompoundStatement) else _statements(line)
+        if len(siblings) > 1:
+            yield Splice(self.among(siblings, statement), (), statement)
+        elif isinstance(line, cst.SimpleStatementSuite):
+            yield Splice(span, ("pass",), statement)
+        else:
+            end = self.block_end(line) if line is statement else self.layout.line_end(span.end)
+            yield Splice(Span(self.layout.line_start(span.start), end), (), statement)
+            yield from self.blank_line_after(self.layout.line_start(span.start), end, statement)
+
+    def among(self, siblings: Sequence[cst.CSTNode], statement: cst.CSTNode) -> Span:
+        """A statement on a line with others, with the semicolon that parts it from them."""
+        span = self.layout.span(statement)
+        place = siblings.index(statement)
+        if place + 1 < len(siblings):
+            return Span(span.start, self.layout.span(siblings[place + 1]).start)
+        return Span(self.layout.span(siblings[place - 1]).end, span.end)
+
+    def blank_line_after(self, start: int, end: int, node: cst.CSTNode) -> Iterator[Splice]:
+        """The blank line below what goes, where there is one above it too."""
+        above = self.layout.text[self.layout.line_start(start - 1) : start] if start else ""
+        below = _BLANK_LINE.match(self.layout.text, end)
+        if below and not above.strip():
+            yield Splice(Span(end, below.end()), (), node)
+
+    def block_end(self, compound: cst.CSTNode) -> int:
+        return self.layout.line_end(self.layout.span(compound).end - 1)
+
+    def insertion(self, edit: Insert) -> Splice:
+        line = statement_line(self.index, edit.statement)
+        span = self.layout.span(edit.statement)
+        pieces = self.pieces(edit.template, edit.statement)
+        inline = isinstance(line, cst.SimpleStatementSuite) or len(_statements(line)) > 1
+        if inline:
+            if edit.where == "before":
+                return Splice(Span(span.start, span.start), (*pieces, "; "), edit.statement)
+            return Splice(Span(span.end, span.end), ("; ", *pieces), edit.statement)
+        indent = self.layout.indentation(span.start)
+        if edit.where == "before":
+            start = self.layout.line_start(span.start)
+            return Splice(Span(start, start), (*self.indented(pieces, indent), self.newline), edit.statement)
+        end = self.block_end(line) if isinstance(line, cst.BaseCompoundStatement) else self.layout.line_end(span.end)
+        lead = "" if self.layout.text[end - 1 : end] in ("\n", "\r") else self.newline
+        tail = self.newline if not lead else ""
+        return Splice(Span(end, end), (lead, *self.indented(pieces, indent), tail), edit.statement)
+
+    def indented(self, pieces: tuple[str | Span, ...], indent: str) -> Iterator[str | Span]:
+        yield indent
+        unit = self.index.tree.default_indent
+        for piece in pieces:
+            yield reindent(piece, indent, unit, self.newline) if isinstance(piece, str) else piece
+
+    def unwrapping(self, edit: Unwrap) -> Iterator[Splice]:
+        holder = self.index.parent(edit.item)
+        assert isinstance(holder, cst.With)
+        if len(holder.items) > 1:
+            place = holder.items.index(edit.item)
+            here = self.layout.span(edit.item)
+            if place:
+                yield Splice(Span(self.layout.span(holder.items[place - 1]).end, here.end), (), edit.item)
+            else:
+                yield Splice(Span(here.start, self.layout.span(holder.items[1]).start), (), edit.item)
+            return
+        yield from self.moved_out(holder, edit.item)
+
+    def moved_out(self, holder: cst.With, item: cst.WithItem) -> Iterator[Splice]:
+        start = self.layout.span(holder).start
+        if isinstance(holder.body, cst.SimpleStatementSuite):
+            first = self.layout.span(holder.body.body[0]).start
+            yield Splice(Span(start, first), (), item)
+            return
+        header = Span(self.layout.line_start(start), self.layout.line_end(self.layout.span(item).end))
+        yield Splice(header, (), item)
+        depth = sum(isinstance(a, cst.IndentedBlock) for a in self.index.ancestors(holder))
+        for pieces in self.layout.levels(Span(header.end, self.block_end(holder))):
+            if len(pieces) > depth:
+                yield Splice(pieces[depth], (), item)
+
+    def passes(self, removed: set[int], made: Sequence[Splice]) -> list[Splice]:
+        """A ``pass`` in each block all of whose statements go and get nothing in their place."""
+        blocks: dict[int, cst.IndentedBlock] = {}
+        for splice in made:
+            if id(splice.node) in removed:
+                line = statement_line(self.index, splice.node)
+                holder = self.index.parent(line)
+                if isinstance(holder, cst.IndentedBlock):
+                    blocks[id(holder)] = holder
+        return [self.pass_in(block) for block in blocks.values() if self.is_emptied(block, removed, made)]
+
+    def is_emptied(self, block: cst.IndentedBlock, removed: set[int], made: Sequence[Splice]) -> bool:
+        for line in block.body:
+            if not all(id(part) in removed for part in _statements(line) or (line,)):
+                return False
+        own = {id(part) for line in block.body for part in (line, *_statements(line))}
+        return not any(s.span.start == s.span.end and s.pieces and id(s.node) in own for s in made)
+
+    def pass_in(self, block: cst.IndentedBlock) -> Splice:
+        first = self.layout.span(block.body[0])
+        start = self.layout.line_start(first.start)
+        indent = self.layout.indentation(first.start)
+        return Splice(Span(start, start), (indent + "pass" + self.newline,), block)
+
+    def rescues(self, ordered: Splices) -> Iterator[Splice]:
+        """Comments that the splices drop, each on a line of its own above the statement that held it."""
+        comments = comment_spans(self.layout.text)
+        starts = [comment.start for comment in comments]
+        for splice in ordered.outermost(Span(0, len(self.layout.text))):
+            near = comments[bisect_left(starts, splice.span.start) : bisect_left(starts, splice.span.end)]
+            if near:
+                lost = list(ordered.lost_in(splice))
+                yield from (self.moved_up(c, splice.node) for c in near if any(s.holds(c) for s in lost))
+
+    def moved_up(self, comment: Span, node: cst.CSTNode) -> Splice:
+        line = self.layout.span(statement_line(self.index, node)).start
+        start = self.layout.line_start(line)
+        text = self.layout.text[comment.start : comment.end]
+        return Splice(Span(start, start), (self.layout.indentation(line) + text + self.newline,), node)
+
+
+@dataclass(frozen=True)
+class Splices:
+    """Splices in the order of the text; what is inserted at a place comes before what is replaced there."""
+
+    all: tuple[Splice, ...]
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, splices: Iterable[Splice]) -> Splices:
+        """Put ``splices`` in order."""
+        ordered = sorted(splices, key=lambda s: (s.span.start, s.span.start != s.span.end, -s.span.end))
+        return cls(tuple(ordered), tuple(s.span.start for s in ordered))
+
+    def check_nesting(self) -> None:
+        """Raise Conflict where two splices cross, or claim the same characters."""
+        around: list[Splice] = []
+        for splice in self.all:
+            while around and around[-1].span.end <= splice.span.start:
+                around.pop()
+            if splice.span.start == splice.span.end:
+                continue
+            if around and _clash(around[-1], splice):
+                raise Conflict(around[-1].node, splice.node)
+            around.append(splice)
+
+    def outermost(self, span: Span, without: Splice | None = None) -> Iterator[Splice]:
+        """The splices within ``span`` that lie in no other."""
+        end = -1
+        for place in range(bisect_left(self.starts, span.start), bisect_right(self.starts, span.end)):
+            splice = self.all[place]
+            if splice is not without and splice.span.start >= end and span.holds(splice.span):
+                yield splice
+                end = splice.span.end
+
+    def lost_in(self, splice: Splice) -> Iterator[Span]:
+        """The stretches of the original that ``splice``, and splices in the parts it keeps, drop."""
+        yield from splice.dropped
+        for part in splice.pieces:
+            if isinstance(part, Span):
+                for inner in self.outermost(part, splice):
+                    yield from self.lost_in(inner)
+
+    def lost(self) -> Iterator[Span]:
+        """Every stretch of the original that would be lost."""
+        whole = Span(0, max((splice.span.end for splice in self.all), default=0))
+        for splice in self.outermost(whole):
+            yield from self.lost_in(splice)
+
+    def apply(self, text: str, span: Span | None = None, holder: Splice | None = None) -> str:
+        """The text, or what becomes of ``span``, a part that ``holder`` keeps."""
+        whole = span or Span(0, len(text))
+        made: list[str] = []
+        position = whole.start
+        for splice in self.outermost(whole, holder):
+            made.append(text[position : splice.span.start])
+            made += [p if isinstance(p, str) else self.apply(text, p, splice) for p in splice.pieces]
+            position = splice.span.end
+        return "".join([*made, text[position : whole.end]])
+
+
+def _clash(holder: Splice, splice: Splice) -> bool:
+    if splice.span.end > holder.span.end:
+        return True
+    kept = any(isinstance(piece, Span) and piece.holds(splice.span) for piece in holder.pieces)
+    return holder.span == splice.span and not kept
+
+
+def _statements(line: cst.CSTNode) -> Sequence[cst.BaseSmallStatement]:
+    return line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ()
+
+
+def _merge(edits: Collection[Edit]) -> list[Edit]:
+    """The edits without repeated removals of one thing, which do not contradict each other."""
+    seen: dict[object, Edit] = {}
+    for position, edit in enumerate(edits):
+        node = edit.statement if isinstance(edit, Remove) else edit.item if isinstance(edit, Unwrap) else None
+        seen.setdefault(id(node) if node is not None else -position, edit)
+    return list(seen.values())
+
+
+def rename(text: str, renames: Mapping[str, str]) -> str:
+    """``text`` with names replaced where they stand alone, not as attributes."""
+    if not renames:
+        return text
+    names = "|".join(re.escape(name) for name in renames)
+    return re.sub(rf"(?<![\w.])({names})\b", lambda match: renames[match[1]], text)
+
+
+def requote(text: str, quote: str) -> str:
+    """``text`` with string quotes that do not end the f-string around it, whose quotes are ``quote``."""
+    return text.replace('"', "'") if quote == '"' else text
+
+
+def reindent(text: str, indent: str, unit: str, newline: str) -> str:
+    """Lines after the first, moved in by ``indent``; their own steps of four blanks become ``unit``."""
+
+    def move(line: str) -> str:
+        body = line.lstrip(" ")
+        steps = (len(line) - len(body)) // 4
+        return indent + unit * steps + body if body else line
+
+    first, *rest = text.split(newline)
+    return newline.join([first, *map(move, rest)])

@@ -1,0 +1,400 @@
+"""Where new imports and helpers go in a module, under which names, and which imports it no longer needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.bindings import Binding, Index, Scope, dotted_name
+from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, rename
+from migrator.helpers import HelperSource, helper_source
+
+Features = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Need:
+    """An import or a helper that edits under ``scope`` rely on."""
+
+    scope: Scope
+    item: Import | tuple[str, Features]
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """Edits that bring in what new code needs and take out what it replaces, and the names to use for it."""
+
+    edits: tuple[Edit, ...]
+    renames: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The statements of a module that only import, up to the place where code begins."""
+
+    imports: tuple[cst.SimpleStatementLine, ...]
+    anchor: cst.CSTNode | None
+
+
+def arrange(index: Index, needs: Collection[Need], unused: Sequence[Binding]) -> Dependencies:
+    """Decide on names and places for ``needs``; ``unused`` are bindings that nothing refers to any more."""
+    return _Arrangement(index, tuple(needs), tuple(unused)).result()
+
+
+class _Arrangement:
+    def __init__(self, index: Index, needs: tuple[Need, ...], unused: tuple[Binding, ...]) -> None:
+        self.index = index
+        self.unused = unused
+        self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"])
+        self.helpers = _with_dependencies(need.item for need in needs if not isinstance(need.item, Import))
+        self.renames: dict[str, str] = {}
+        self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
+        self.local_only = bool(unused) and all(b.scope.kind != "module" for b in unused)
+
+    def result(self) -> Dependencies:
+        sources = self.name_helpers()
+        placed = [(scope, item) for scope, item in self.wanted if scope.kind == "module"]
+        placed += [(self.index.scope, item) for item in self.helper_imports(sources)]
+        at_top = self.missing(item for _, item in placed)
+        edits: list[Edit] = list(self.local_imports())
+        edits += self.top_imports(at_top)
+        edits += self.helper_definitions(sources)
+        return Dependencies(tuple(edits), self.renames)
+
+    def name_helpers(self) -> list[HelperSource]:
+        sources = [helper_source(name, features) for name, features in self.helpers]
+        for source in sources:
+            if source.name in self.index.names and not self.is_defined(source):
+                self.renames[source.name] = self.free_name(f"distributed_{source.name}")
+        return sources
+
+    def is_defined(self, source: HelperSource) -> bool:
+        """Whether an earlier run has put this helper here."""
+        found = self.index.scope.bindings.get(source.name, ())
+        return len(found) == 1 and _code(self.index, found[0].node) == source.text.strip()
+
+    def free_name(self, wanted: str) -> str:
+        taken = self.index.names | set(self.renames.values())
+        candidates = (wanted, *(f"{wanted}_{number}" for number in range(2, 1000)))
+        return next(name for name in candidates if name not in taken)
+
+    def helper_imports(self, sources: Sequence[HelperSource]) -> Iterator[Import]:
+        if self.local_only:
+            return
+        for source in sources:
+            if not self.is_defined(source):
+                yield from (Import(*item) for item in source.imports)
+
+    def missing(self, items: Iterable[Import]) -> list[Import]:
+        """The imports of ``items`` that the module's head does not have; settles the name of each."""
+        found: dict[Import, None] = {}
+        for item in items:
+            existing = self.existing(item)
+            if existing is not None:
+                self.settle(item, existing)
+            else:
+                self.settle(item, self.local_name(item))
+                found[item] = None
+        return list(found)
+
+    def existing(self, item: Import) -> str | None:
+        """The name under which the module's head already imports ``item``."""
+        heads = {id(alias) for line in self.block.imports for alias in _aliases(line)}
+        for name, bindings in self.index.scope.bindings.items():
+            if len({b.symbol for b in bindings}) != 1 or bindings[0].symbol != item.symbol:
+                continue
+            if any(id(b.node) in heads for b in bindings) and not self.is_shadowed(name):
+                return name
+        return None
+
+    def is_shadowed(self, name: str) -> bool:
+        return any(name in scope.bindings for scope in self.index.scopes.values())
+
+    def settle(self, item: Import, local: str) -> None:
+        if local != item.local:
+            self.renames[item.local] = local
+
+    def local_name(self, item: Import) -> str:
+        if item.local in self.renames:
+            return self.renames[item.local]
+        if item.local not in self.index.names or self.is_same(item):
+            return item.local
+        return self.free_name((item.name or item.module).replace(".", "_"))
+
+    def is_same(self, item: Import) -> bool:
+        """Whether every use of the preferred name in this module means ``item`` anyway."""
+        scopes = (self.index.scope, *self.index.scopes.values())
+        bound = [b for scope in scopes for b in scope.bindings.get(item.local, ())]
+        return bool(bound) and all(b.symbol == item.symbol for b in bound)
+
+    def local_imports(self) -> Iterator[Edit]:
+        """Imports inside functions take the place of those that they replace there."""
+        scopes = {id(b.scope): b.scope for b in self.unused if b.scope.kind != "module"}
+        for scope in scopes.values():
+            items = {item: None for where, item in self.wanted if where is scope}
+            lines = [item.statement(self.named(item)) for item in sorted(items, key=_import_key)]
+            bindings = [b for b in self.unused if b.scope is scope]
+            yield from self.replace_imports(bindings, lines)
+
+    def named(self, item: Import) -> str:
+        local = self.local_name(item)
+        self.settle(item, local)
+        return local
+
+    def top_imports(self, items: Sequence[Import]) -> Iterator[Edit]:
+        gone = [b for b in self.unused if b.scope.kind == "module"]
+        slot, in_slot = self.slot(gone), []
+        for item in sorted(items, key=_import_key):
+            line = item.statement(self.renames.get(item.local, item.local))
+            near = [s for s in self.block.imports if _section(s) == _section_of(item.module)]
+            near = [s for s in near if _is_standard(item.module) or _root_of(s) == item.module.partition(".")[0]]
+            if near and not (slot and item.module.startswith("torch.distributed") and self.has_comment(slot)):
+                yield self.beside(near, item, line)
+            elif slot and not _is_standard(item.module):
+                in_slot.append(line)
+            else:
+                yield self.own_section(item, line)
+        yield from self.replace_imports(gone, in_slot)
+
+    def slot(self, gone: Sequence[Binding]) -> cst.SimpleStatementLine | None:
+        """The line of the head of the module in which an import is replaced."""
+        lines = [self.line_of(binding) for binding in gone if binding.symbol]
+        return next((line for line in self.block.imports if any(line is other for other in lines)), None)
+
+    def line_of(self, binding: Binding) -> cst.CSTNode | None:
+        holders = self.index.ancestors(binding.node)
+        return next((h for h in holders if isinstance(h, cst.SimpleStatementLine)), None)
+
+    def has_comment(self, line: cst.SimpleStatementLine) -> bool:
+        return line.trailing_whitespace.comment is not None
+
+    def beside(self, near: Sequence[cst.SimpleStatementLine], item: Import, line: str) -> Edit:
+        """Among imports of the same kind, where the order of the alphabet puts it."""
+        earlier = [s for s in near if _line_key(s) < _import_key(item)]
+        if earlier:
+            return Insert(earlier[-1].body[-1], "after", Template(line))
+        return Insert(near[0].body[0], "before", Template(line))
+
+    def own_section(self, item: Import, line: str) -> Edit:
+        first = next((s for s in self.block.imports if _root_of(s) != "__future__"), None)
+        if first is not None:
+            gap = "\n" if _is_standard(item.module) and not any(map(_is_standard_line, self.block.imports)) else ""
+            return Insert(first.body[0], "before", Template(line + gap))
+        if self.block.imports:
+            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + line))
+        assert self.block.anchor is not None
+        return Insert(_first_statement(self.block.anchor), "before", Template(line + "\n"))
+
+    def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
+        """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""
+        statements: dict[int, cst.BaseSmallStatement] = {}
+        for binding in bindings:
+            statement = _small_statement(self.index, binding.node)
+            statements.setdefault(id(statement), statement)
+        gone = {id(binding.node) for binding in bindings}
+        left = list(lines)
+        for statement in statements.values():
+            yield from self.without(statement, gone, left)
+            left = []
+
+    def without(self, statement: cst.BaseSmallStatement, gone: set[int], lines: Sequence[str]) -> Iterator[Edit]:
+        rest = [alias for alias in _names(statement) if id(alias) not in gone]
+        if rest:
+            yield Replace(statement, self.shortened(statement, rest))
+            yield from (Insert(statement, "after", Template(line)) for line in lines)
+        elif lines:
+            yield Replace(statement, Template(lines[0]))
+            yield from (Insert(statement, "after", Template(line)) for line in lines[1:])
+        else:
+            yield Remove(statement)
+
+    def shortened(self, statement: cst.BaseSmallStatement, rest: Sequence[cst.ImportAlias]) -> Template:
+        names = ", ".join(f"{{alias{number}}}" for number in range(len(rest)))
+        parts = {f"alias{number}": alias for number, alias in enumerate(rest)}
+        if isinstance(statement, cst.ImportFrom):
+            module = "." * len(statement.relative) + dotted_name(statement.module)
+            return Template(f"from {module} import {names}", parts)
+        return Template(f"import {names}", parts)
+
+    def helper_definitions(self, sources: Sequence[HelperSource]) -> Iterator[Edit]:
+        missing = [source for source in sources if not self.is_defined(source)]
+        texts = [self.helper_text(source) for source in missing]
+        if not texts:
+            return
+        body = "\n\n\n".join(texts)
+        if self.block.anchor is None:
+            last = self.index.tree.body[-1]
+            yield Insert(_last_statement(last), "after", Template("\n\n" + body))
+        elif self.block.imports and self.index.tree.body.index(self.block.imports[-1]) + 1 == self.place(
+            self.block.anchor
+        ):
+            gap = "\n" * max(0, 2 - _blank_lines(self.block.anchor))
+            yield Insert(self.block.imports[-1].body[-1], "after", Template("\n\n" + body + gap))
+        else:
+            yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n"))
+
+    def place(self, statement: cst.CSTNode) -> int:
+        return next(n for n, other in enumerate(self.index.tree.body) if other is statement)
+
+    def helper_text(self, source: HelperSource) -> str:
+        text = source.text
+        if self.local_only:
+            imports = [Import(*item) for item in source.imports]
+            lines = [item.statement(item.local) for item in sorted(imports, key=_import_key)]
+            text = with_inner_imports(text, lines, {item.local for item in imports})
+        return rename(text, self.renames)
+
+
+def with_inner_imports(text: str, lines: Sequence[str], names: Collection[str]) -> str:
+    """A helper that imports what it needs itself, for a module that imports nothing of it at its head."""
+    signature, _, body = text.partition(":\n")
+    if any(f"{name}." in signature for name in names):
+        signature = _bare_signature(signature)
+    documentation, _, code = body.partition('"""\n')
+    inner = "".join(f"    {line}\n" for line in lines)
+    return f'{signature}:\n{documentation}"""\n{inner}\n{code}'
+
+
+def _bare_signature(signature: str) -> str:
+    tree = cst.parse_statement(signature + ": ...")
+    assert isinstance(tree, cst.FunctionDef)
+    bare = tree.with_changes(returns=None, params=tree.params.visit(_WithoutAnnotations()))
+    return cst.Module([bare]).code.partition(": ...")[0].strip()
+
+
+class _WithoutAnnotations(cst.CSTTransformer):
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:  # noqa: N802
+        return updated_node.with_changes(annotation=None)
+
+
+def leading_block(index: Index, gone: Sequence[Binding]) -> _Block:
+    """The imports at the head of the module; code begins after the last import that is replaced there."""
+    imports: list[cst.SimpleStatementLine] = []
+    nodes = {id(binding.node) for binding in gone}
+    pending = len(nodes)
+    for position, statement in enumerate(index.tree.body):
+        if isinstance(statement, cst.SimpleStatementLine) and _only_imports(statement):
+            imports.append(statement)
+            pending -= sum(id(alias) in nodes for alias in _aliases(statement))
+        elif not (position == 0 and _is_docstring(statement)):
+            if _holds(index, statement, nodes) and not _starts_with_import(statement) and pending:
+                pending = 0
+                continue
+            return _Block(tuple(imports), statement)
+    return _Block(tuple(imports), None)
+
+
+def _holds(index: Index, statement: cst.CSTNode, nodes: set[int]) -> bool:
+    return any(any(h is statement for h in index.ancestors(b.node)) for b in _bindings(index) if id(b.node) in nodes)
+
+
+def _bindings(index: Index) -> Iterator[Binding]:
+    return (b for bindings in index.scope.bindings.values() for b in bindings)
+
+
+def _starts_with_import(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine)
+
+
+def _only_imports(line: cst.SimpleStatementLine) -> bool:
+    return all(isinstance(part, (cst.Import, cst.ImportFrom)) for part in line.body)
+
+
+def _is_docstring(statement: cst.CSTNode) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    part = statement.body[0]
+    return isinstance(part, cst.Expr) and isinstance(part.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _names(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:
+    if isinstance(statement, (cst.Import, cst.ImportFrom)) and not isinstance(statement.names, cst.ImportStar):
+        return statement.names
+    return ()
+
+
+def _aliases(line: cst.SimpleStatementLine) -> Iterator[cst.ImportAlias]:
+    return (alias for part in line.body for alias in _names(part))
+
+
+def _small_statement(index: Index, node: cst.CSTNode) -> cst.BaseSmallStatement:
+    return next(h for h in (node, *index.ancestors(node)) if isinstance(h, cst.BaseSmallStatement))
+
+
+def _first_statement(node: cst.CSTNode) -> cst.BaseSmallStatement | cst.BaseCompoundStatement:
+    if isinstance(node, cst.SimpleStatementLine):
+        return node.body[0]
+    assert isinstance(node, cst.BaseCompoundStatement)
+    return node
+
+
+def _last_statement(node: cst.CSTNode) -> cst.BaseSmallStatement | cst.BaseCompoundStatement:
+    return node.body[-1] if isinstance(node, cst.SimpleStatementLine) else _first_statement(node)
+
+
+def _blank_lines(statement: cst.CSTNode) -> int:
+    """How many blank lines stand directly above ``statement`` and the comments on it."""
+    lines: Sequence[cst.EmptyLine] = getattr(statement, "leading_lines", ())
+    count = 0
+    for line in lines:
+        if line.comment is not None:
+            break
+        count += 1
+    return count
+
+
+def _line_key(line: cst.SimpleStatementLine) -> tuple[bool, str]:
+    part = line.body[0]
+    if isinstance(part, cst.ImportFrom):
+        return True, dotted_name(part.module).lower()
+    return False, dotted_name(_names(part)[0].name).lower()
+
+
+def _import_key(item: Import) -> tuple[bool, str]:
+    return bool(item.name), item.module.lower()
+
+
+def _root_of(line: cst.SimpleStatementLine) -> str:
+    return _line_key(line)[1].partition(".")[0]
+
+
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _is_standard_line(line: cst.SimpleStatementLine) -> bool:
+    return _is_standard(_line_key(line)[1]) and _root_of(line) != "__future__"
+
+
+def _section(line: cst.SimpleStatementLine) -> bool:
+    return _is_standard_line(line)
+
+
+def _section_of(module: str) -> bool:
+    return _is_standard(module)
+
+
+def _with_dependencies(items: Iterable[object]) -> list[tuple[str, Features]]:
+    """The helpers of ``items`` and those that they call, callees first."""
+    found: dict[str, Features] = {}
+
+    def add(name: str, features: Features) -> None:
+        merged = found.get(name, frozenset()) | features
+        for other in helper_source(name, merged).helpers:
+            add(other, frozenset())
+        found.pop(name, None) if features - found.get(name, frozenset()) else None
+        found.setdefault(name, merged)
+
+    for item in items:
+        assert isinstance(item, tuple)
+        add(*item)
+    return list(found.items())
+
+
+def _code(index: Index, node: cst.CSTNode) -> str:
+    if not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return ""
+    return index.tree.code_for_node(node.with_changes(leading_lines=())).strip()

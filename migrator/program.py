@@ -1,0 +1,155 @@
+"""Files joined into programs: those that use Horovod and import one another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<source>\.*[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\r\n;#]*)"
+    rb"|import[ \t]+(?P<modules>[^\r\n;#]+))",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Files that move together; ``context`` are files outside the given paths that they import and that use Horovod."""
+
+    files: tuple[Path, ...]
+    context: tuple[Path, ...] = ()
+
+
+def imported_modules(data: bytes) -> Iterator[str]:
+    """Dotted names that a file imports, with leading dots where relative, found without parsing.
+
+    ``from a import b`` gives both ``a`` and ``a.b``. Text in strings that looks like an import is taken for one: it can
+    only join more files.
+    """
+    for match in _IMPORT.finditer(data):
+        if match["modules"] is not None:
+            yield from (part.split(b" as ")[0].strip().decode("ascii", "ignore") for part in match["modules"].split(b","))
+        else:
+            source = match["source"].decode("ascii", "ignore")
+            yield source
+            joint = "" if source.endswith(".") else "."
+            for part in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+\w+)?", match["names"]):
+                yield f"{source}{joint}{part.decode('ascii', 'ignore')}"
+
+
+def locate(importer: Path, name: str, root: Path) -> Path | None:
+    """The file that ``import name`` in ``importer`` finds, in its folder or one above it up to ``root``."""
+    rest = name.lstrip(".")
+    dots = len(name) - len(rest)
+    parts = [part for part in rest.split(".") if part]
+    folders = [importer.parent, *importer.parent.parents]
+    bases = folders[dots - 1 : dots] if dots else folders
+    for base in bases:
+        if found := _module_file(base.joinpath(*parts)):
+            return found
+        if base == root:
+            return None
+    return None
+
+
+@cache
+def _module_file(path: Path) -> Path | None:
+    for candidate in (path.with_name(path.name + ".py") if path.name else path, path / "__init__.py"):
+        if candidate.is_file() and not candidate.is_symlink():
+            return candidate
+    return None
+
+
+def root_of(path: Path) -> Path:
+    """The folder that holds the project of ``path``: the nearest one with a mark of one, else its own."""
+    marks = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+    return next((f for f in path.parents if any((f / mark).exists() for mark in marks)), path.parent)
+
+
+def group(
+    using: Mapping[Path, bytes], read: Callable[[Path], bytes | None], uses: Callable[[bytes], bool]
+) -> list[Program]:
+    """Join the files of ``using`` (path to content) that import one another, through other files too.
+
+    A file that ``uses`` Horovod and is not among ``using`` belongs to the program's context.
+    """
+    joined: dict[Path, Path] = {path: path for path in using}
+    outside: dict[Path, set[Path]] = {}
+    reach = cache(lambda path, root: tuple(_reachable(path, root, using, read, uses)))
+    for path, data in using.items():
+        for target in _targets(path, data, root_of_cached(path), reach, using):
+            if target in joined:
+                _join(joined, path, target)
+            else:
+                outside.setdefault(path, set()).add(target)
+    programs: dict[Path, list[Path]] = {}
+    for path in using:
+        programs.setdefault(_find(joined, path), []).append(path)
+    return [Program(tuple(sorted(files)), _context(files, outside)) for files in programs.values()]
+
+
+@cache
+def root_of_cached(path: Path) -> Path:
+    """``root_of``, remembered."""
+    return root_of(path)
+
+
+def _context(files: Iterable[Path], outside: Mapping[Path, set[Path]]) -> tuple[Path, ...]:
+    return tuple(sorted(set().union(*(outside.get(path, set()) for path in files))))
+
+
+def _targets(
+    path: Path,
+    data: bytes,
+    root: Path,
+    reach: Callable[[Path, Path], tuple[Path, ...]],
+    using: Mapping[Path, bytes],
+) -> Iterator[Path]:
+    for name in set(imported_modules(data)):
+        target = locate(path, name, root)
+        if target is None or target == path:
+            continue
+        if target in using:
+            yield target
+        else:
+            yield from reach(target, root)
+
+
+def _reachable(
+    start: Path,
+    root: Path,
+    using: Mapping[Path, bytes],
+    read: Callable[[Path], bytes | None],
+    uses: Callable[[bytes], bool],
+) -> Iterator[Path]:
+    """The nearest files that use Horovod on every way of imports from ``start``, itself included."""
+    seen: set[Path] = set()
+    waiting = [start]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        data = using.get(path) if path in using else read(path)
+        if data is None:
+            continue
+        if path in using or uses(data):
+            yield path
+            continue
+        found = (locate(path, name, root) for name in set(imported_modules(data)))
+        waiting += [target for target in found if target is not None]
+
+
+def _find(joined: dict[Path, Path], path: Path) -> Path:
+    while joined[path] != path:
+        joined[path] = joined[joined[path]]
+        path = joined[path]
+    return path
+
+
+def _join(joined: dict[Path, Path], first: Path, second: Path) -> None:
+    one, other = sorted((_find(joined, first), _find(joined, second)))
+    joined[other] = one

@@ -1,0 +1,235 @@
+"""Which symbol each place of a module uses, and which uses no rule can answer for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import libcst as cst
+
+from migrator.api import Finding, Module, Site
+from migrator.bindings import Binding, Reference, Scope, dotted_name
+from migrator.notices import ESCAPES, OPTIONAL, STAR, STRING
+from migrator.registry import Registry, Rule
+
+
+@dataclass(frozen=True)
+class Found:
+    """The sites of one module, the uses that stay (rule ID and finding), and the bindings that may go.
+
+    ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
+    """
+
+    sites: tuple[Site, ...]
+    refusals: tuple[tuple[str, Finding], ...]
+    bindings: tuple[Binding, ...]
+    leads: frozenset[int] = frozenset()
+
+
+class Finder(Protocol):
+    """Finds the module of the program that ``name`` means when ``module`` imports it."""
+
+    def __call__(self, module: Module, name: str) -> Module | None: ...
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Follows names to the dotted name of what they were imported as, through the modules of the program."""
+
+    registry: Registry
+    find: Finder
+
+    def is_relevant(self, symbol: str) -> bool:
+        """Whether ``symbol`` is one that rules answer for, lies under one, or leads to one."""
+        return any(_under(symbol, root) or _under(root, symbol) for root in self.registry.roots)
+
+    def is_rooted(self, symbol: str) -> bool:
+        """Whether ``symbol`` lies under what rules answer for."""
+        return any(_under(symbol, root) for root in self.registry.roots)
+
+    def rule_for(self, symbol: str) -> Rule | None:
+        """The rule of ``symbol``, under whichever of its names."""
+        return self.registry.by_symbol.get(self.registry.canonical(symbol))
+
+    def symbol(self, binding: Binding, module: Module, depth: int = 0) -> str | None:
+        """The dotted name that ``binding`` stands for; None for anything but an import or another name for one."""
+        if depth > 8:
+            return None
+        if binding.symbol is not None:
+            return self.imported(binding.symbol, module, depth)
+        if binding.kind == "assignment" and isinstance(binding.value, (cst.Name, cst.Attribute)):
+            return self.renamed(binding, module, depth)
+        return None
+
+    def imported(self, symbol: str, module: Module, depth: int) -> str | None:
+        if self.is_relevant(symbol):
+            return symbol
+        name = symbol.rpartition(".")[2]
+        head = symbol[: -len(name)] if name else symbol
+        exporter = self.find(module, head if not head.strip(".") else head[:-1]) if head else None
+        if exporter is None or exporter is module or name not in exporter.index.scope.bindings:
+            return None
+        found = {self.symbol(b, exporter, depth + 1) for b in exporter.index.scope.bindings[name]}
+        return found.pop() if len(found) == 1 else None
+
+    def renamed(self, binding: Binding, module: Module, depth: int) -> str | None:
+        """What ``h = hvd`` makes of ``h``: followed for modules only, since functions stay values."""
+        chain = dotted_name(binding.value)
+        root, _, rest = chain.partition(".")
+        if not chain or len(binding.scope.bindings[binding.name]) > 1 or binding.name == root:
+            return None
+        found = {self.symbol(b, module, depth + 1) for b in binding.scope.lookup(root)}
+        if len(found) != 1 or not (head := found.pop()):
+            return None
+        symbol = f"{head}.{rest}" if rest else head
+        return symbol if self.is_module(symbol) else None
+
+    def is_module(self, symbol: str) -> bool:
+        """Whether ``symbol`` holds others that rules answer for."""
+        canonical = self.registry.canonical(symbol)
+        holders = (*self.registry.by_symbol, *self.registry.aliases, *self.registry.roots)
+        return canonical not in self.registry.by_symbol and any(_under(h, canonical) for h in holders)
+
+
+def find_sites(module: Module, resolver: Resolver) -> Found:
+    """Resolve every reference of ``module``; what cannot be followed is refused with its reason."""
+    sites: list[Site] = []
+    refusals: list[tuple[str, Finding]] = []
+    bindings: list[Binding] = []
+    leads: set[int] = set()
+    for name, scope in _bound_names(module):
+        here = scope.bindings[name]
+        symbols = [resolver.symbol(binding, module) for binding in here]
+        relevant = [b for b, s in zip(here, symbols, strict=True) if s and resolver.is_relevant(s)]
+        if not relevant:
+            continue
+        bindings += relevant
+        leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not resolver.is_rooted(s)}
+        uses = [r for r in module.index.references[name] if r.scope.home(name) is scope]
+        if len(set(symbols)) > 1:
+            refusals += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
+            continue
+        for use in uses:
+            site, refusal = _resolve(use, str(symbols[0]), module, resolver, _import_scope(relevant[0], module, resolver))
+            sites += [site] if site else []
+            refusals += [refusal] if refusal else []
+    refusals += _stars(module, resolver)
+    refusals += _strings(module, bindings)
+    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads))
+
+
+def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
+    scopes = [module.index.scope, *module.index.scopes.values()]
+    return ((name, scope) for scope in scopes for name in scope.bindings)
+
+
+def _import_scope(binding: Binding, module: Module, resolver: Resolver) -> Scope:
+    if binding.symbol is None and (root := dotted_name(binding.value).partition(".")[0]):
+        source = binding.scope.lookup(root)
+        if source:
+            return _import_scope(source[0], module, resolver)
+    return binding.scope
+
+
+def _resolve(
+    use: Reference, symbol: str, module: Module, resolver: Resolver, home: Scope
+) -> tuple[Site | None, tuple[str, Finding] | None]:
+    node: cst.BaseExpression = use.node
+    known: tuple[cst.BaseExpression, str] | None = (node, symbol) if resolver.rule_for(symbol) else None
+    while isinstance(holder := module.index.parent(node), cst.Attribute) and holder.value is node:
+        node, symbol = holder, f"{symbol}.{holder.attr.value}"
+        if resolver.rule_for(symbol):
+            known = (node, symbol)
+    if known is None and not resolver.is_rooted(symbol):
+        return None, None
+    if known is None and resolver.is_module(symbol):
+        return None, _escape(node, symbol, module, resolver)
+    node, symbol = known or (node, symbol)
+    holder = module.index.parent(node)
+    if isinstance(holder, (cst.AssignTarget, cst.AugAssign, cst.Del, cst.AnnAssign)) and _is_target(holder, node):
+        return None, (ESCAPES, _blocked(node, f"{symbol} is assigned to or deleted"))
+    call = holder if isinstance(holder, cst.Call) and holder.func is node else None
+    return Site(resolver.registry.canonical(symbol), node, call, module, use.scope, home), None
+
+
+def _is_target(holder: cst.CSTNode, node: cst.CSTNode) -> bool:
+    return not isinstance(holder, (cst.AugAssign, cst.AnnAssign)) or holder.target is node
+
+
+def _escape(
+    node: cst.BaseExpression, symbol: str, module: Module, resolver: Resolver
+) -> tuple[str, Finding] | None:
+    holder = module.index.parent(node)
+    if isinstance(holder, cst.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0].target, cst.Name):
+        name = holder.targets[0].target.value
+        made = [b for b in module.index.scope_of(holder).bindings.get(name, ()) if b.value is node]
+        if made and resolver.symbol(made[0], module):
+            return None
+    return ESCAPES, _blocked(node, f"the module {symbol} is used as a value, so what is done with it cannot be seen")
+
+
+def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference]) -> Iterator[Finding]:
+    reason = f"{name!r} is bound in more than one way, so what it means here is decided at run time"
+    for node in (*(binding.node for binding in bindings), *(use.node for use in uses)):
+        yield _blocked(node, reason)
+
+
+def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
+    for statement, source in module.index.stars:
+        exporter = resolver.find(module, source)
+        leaks = exporter is not None and any(
+            resolver.is_relevant(resolver.symbol(binding, exporter) or "-")
+            for found in exporter.index.scope.bindings.values()
+            for binding in found
+        )
+        if leaks or (resolver.is_relevant(source) and resolver.is_module(source)):
+            yield STAR, _blocked(statement, f"the star import hides which names of {source} this file uses")
+
+
+_DOTTED = re.compile(r"(horovod|sparkdl)(\.\w+)+")
+
+
+def _strings(module: Module, bindings: Sequence[Binding]) -> Iterator[tuple[str, Finding]]:
+    exported = {b.name for b in bindings if b.scope.kind == "module"}
+    names = {b.name for b in bindings}
+    for node in module.index.strings:
+        value = node.raw_value
+        if value in exported and _in_all(node, module):
+            yield ESCAPES, _blocked(node, f"{value!r} is exported to other files, which would no longer find it")
+        elif _DOTTED.fullmatch(value):
+            yield STRING, _named(node, value, module)
+        elif value.lower() == "horovod":
+            message = "the string selects Horovod by configuration; what it selects must change with it"
+            yield STRING, Finding(node, "review", message)
+        elif names and _is_annotation(node, module) and set(re.findall(r"\w+(?=\.)", value)) & names:
+            yield STRING, _blocked(node, "the annotation in quotes names Horovod")
+
+
+def _named(node: cst.SimpleString, value: str, module: Module) -> Finding:
+    holder = next((a for a in module.index.ancestors(node) if isinstance(a, cst.Call)), None)
+    if holder is not None and dotted_name(holder.func).rpartition(".")[2] in ("import_module", "__import__"):
+        return _blocked(node, f"{value} is imported by name at run time")
+    return Finding(node, "review", f"the string names {value}, which the migrated program does not call")
+
+
+def _in_all(node: cst.CSTNode, module: Module) -> bool:
+    for holder in module.index.ancestors(node):
+        if isinstance(holder, cst.Assign):
+            return any(dotted_name(target.target) == "__all__" for target in holder.targets)
+        if isinstance(holder, cst.AugAssign):
+            return dotted_name(holder.target) == "__all__"
+    return False
+
+
+def _is_annotation(node: cst.CSTNode, module: Module) -> bool:
+    return any(isinstance(holder, cst.Annotation) for holder in module.index.ancestors(node))
+
+
+def _blocked(node: cst.CSTNode, message: str) -> Finding:
+    return Finding(node, "blocked", message)
+
+
+def _under(symbol: str, root: str) -> bool:
+    return symbol == root or symbol.startswith(root + ".")

@@ -1,0 +1,102 @@
+"""The result of an edit parses, binds every name it uses and keeps every comment."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import symtable
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+
+from migrator.layout import Span
+
+_TOKENS = re.compile(
+    r"""(?P<comment>\#[^\r\n]*)|(?:\b[rRbBuUfFtT]{1,2})?(?P<quote>'''|\"\"\"|'|")""",
+    re.VERBOSE,
+)
+_ENDS = {
+    **{quote: re.compile(rf"(?:\\.|[^\\])*?{quote}", re.DOTALL) for quote in ("'''", '"""')},
+    **{quote: re.compile(rf"(?:\\\r\n|\\.|[^\\\r\n])*?{quote}", re.DOTALL) for quote in ("'", '"')},
+}
+_MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"})
+_BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
+
+
+def comment_spans(text: str) -> list[Span]:
+    """Where the comments stand; found without a parser, by stepping over string literals."""
+    spans: list[Span] = []
+    position = 0
+    while match := _TOKENS.search(text, position):
+        if match["comment"] is not None:
+            spans.append(Span(match.start(), match.end()))
+            position = match.end()
+        else:
+            closing = _ENDS[match["quote"]].match(text, match.end())
+            position = closing.end() if closing else match.end()
+    return spans
+
+
+def comments(text: str) -> Counter[str]:
+    """How often each comment occurs."""
+    return Counter(text[span.start : span.end].rstrip() for span in comment_spans(text))
+
+
+def unbound_names(text: str) -> set[str]:
+    """Names that a module uses and nothing in it, nor Python, binds."""
+    return set(_unbound(symtable.symtable(text, "module", "exec"), None))
+
+
+def _unbound(table: symtable.SymbolTable, module: symtable.SymbolTable | None) -> Iterator[str]:
+    bound = set(table.get_identifiers()) if module is None else set(module.get_identifiers())
+    top = table if module is None else module
+    for symbol in table.get_symbols():
+        name = symbol.get_name()
+        local = symbol.is_local() or symbol.is_free() or symbol.is_imported() or symbol.is_parameter()
+        if local or not symbol.is_referenced() or name in _BUILTINS:
+            continue
+        if name in bound:
+            found = top.lookup(name)
+            if found.is_assigned() or found.is_imported() or found.is_namespace() or _declared_global(top, name):
+                continue
+        yield name
+    for child in table.get_children():
+        yield from _unbound(child, top)
+
+
+def _declared_global(table: symtable.SymbolTable, name: str) -> bool:
+    for child in table.get_children():
+        if name in child.get_identifiers():
+            symbol = child.lookup(name)
+            if symbol.is_declared_global() and (symbol.is_assigned() or symbol.is_imported()):
+                return True
+        if _declared_global(child, name):
+            return True
+    return False
+
+
+def problems(before: str, after: str) -> Iterator[str]:
+    """What is wrong with ``after``, made from ``before``; nothing if all is well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not _parses(before):
+            return
+        try:
+            ast.parse(after)
+        except (SyntaxError, ValueError) as error:
+            yield f"the result would not parse: {error}"
+            return
+        if lost := comments(before) - comments(after):
+            yield f"the result would lose the comment {next(iter(lost))!r}"
+        if loose := sorted(unbound_names(after) - unbound_names(before)):
+            yield f"the result would use {', '.join(loose)} without binding it"
+
+
+def _parses(text: str) -> bool:
+    """Whether the running Python can read ``text``: what is newer than it is left to LibCST."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The knowledge: one module per Horovod concept."""

@@ -1,0 +1,5 @@
+"""Rules for Horovod on Spark."""
+
+from migrator.api import answers_for
+
+answers_for("sparkdl.HorovodRunner", "sparkdl.horovod")

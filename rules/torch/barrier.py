@@ -1,0 +1,34 @@
+"""HVD305 barrier: all ranks wait for each other.
+
+Horovod waits without limit; a process group gives up after its timeout (30 minutes on Gloo, 10 on NCCL, unless
+``init_process_group`` is given another). Where one rank alone works right before the barrier, a reviewer must know that.
+"""
+
+from migrator.api import Context, Finding, Refusal, Site, cst, expression, rule, statement_line
+from .names import DIST
+from .values import is_rank_guard
+
+
+@rule("HVD305", "barrier", symbols=["horovod.torch.barrier"])
+def barrier(site: Site, context: Context) -> Finding:
+    if site.call is None:
+        return site.replace(expression("dist.barrier"), imports=[DIST])
+    if site.call.args:
+        raise Refusal("the barrier is for a process set")
+    if not _follows_work_of_one_rank(site):
+        return site.replace(expression("dist.barrier()"), imports=[DIST])
+    message = (
+        "barrier → dist.barrier(): one rank works before it while the others wait; give init_process_group a timeout "
+        "that is long enough (30 minutes on Gloo, 10 on NCCL by default)"
+    )
+    return site.replace(expression("dist.barrier()"), class_="review", message=message, imports=[DIST])
+
+
+def _follows_work_of_one_rank(site: Site) -> bool:
+    line = statement_line(site.module.index, site.target)
+    holder = site.module.index.parent(line)
+    if not isinstance(holder, (cst.IndentedBlock, cst.Module)):
+        return False
+    place = next(n for n, other in enumerate(holder.body) if other is line)
+    before = holder.body[place - 1] if place else None
+    return isinstance(before, cst.If) and is_rank_guard(before.test, site.module, site.scope)

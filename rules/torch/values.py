@@ -1,0 +1,66 @@
+"""What an expression can be, as far as the code in sight says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from migrator.api import Module, Scope, cst, dotted_name
+
+MAX_DEPTH = 6
+
+
+def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
+    """The expressions that ``node`` may stand for: both arms of a conditional, every assignment of a variable.
+
+    None is among them where something else, out of sight, may decide.
+    """
+    if depth > MAX_DEPTH:
+        yield None
+    elif isinstance(node, cst.IfExp):
+        yield from possible_values(node.body, module, depth)
+        yield from possible_values(node.orelse, module, depth)
+    elif isinstance(node, cst.Name) and (bindings := module.index.scope_of(node).lookup(node.value)):
+        for binding in bindings:
+            if binding.kind == "assignment" and binding.value is not None:
+                yield from possible_values(binding.value, module, depth + 1)
+            else:
+                yield node if binding.kind == "import" else None
+    else:
+        yield node
+
+
+def symbol_of(node: cst.CSTNode, module: Module) -> str:
+    """The dotted name of what ``node`` names, through the imports of its module; empty if it names nothing imported."""
+    name = dotted_name(node) if isinstance(node, cst.BaseExpression) else ""
+    root, _, rest = name.partition(".")
+    symbols = {binding.symbol for binding in module.index.scope_of(node).lookup(root)} if root else set()
+    found = symbols.pop() if len(symbols) == 1 else None
+    if found is None:
+        return ""
+    return f"{found}.{rest}" if rest else found
+
+
+def is_rank_guard(test: cst.BaseExpression, module: Module, scope: Scope) -> bool:
+    """Whether ``test`` asks which rank this is: it compares, or negates, something called rank, or asks for the main one."""
+    words = ("rank", "is_main", "is_master", "is_lead", "is_root", "is_chief", "main_process")
+    return any(word in name.lower() for name in _names(test) for word in words)
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    if isinstance(node, cst.Name):
+        yield node.value
+    for child in node.children:
+        yield from _names(child)
+
+
+def calls_within(node: cst.CSTNode, module: Module) -> Iterator[cst.Call]:
+    """Every call in ``node``."""
+    if isinstance(node, cst.Call):
+        yield node
+    for child in node.children:
+        yield from calls_within(child, module)
+
+
+def is_constant(node: cst.BaseExpression | None, value: str) -> bool:
+    """Whether ``node`` is the literal ``value``, as it is written."""
+    return isinstance(node, (cst.Name, cst.Integer, cst.Float)) and node.value == value
