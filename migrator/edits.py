@@ -54,12 +54,22 @@ class Replace:
     node: cst.CSTNode
     template: Template
 
+    @property
+    def place(self) -> cst.CSTNode:
+        """The node at which the edit is made."""
+        return self.node
+
 
 @dataclass(frozen=True)
 class Remove:
     """Take a statement away, with its line where nothing else is on it."""
 
     statement: Statement
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """The node at which the edit is made."""
+        return self.statement
 
 
 @dataclass(frozen=True)
@@ -70,12 +80,22 @@ class Insert:
     where: Literal["before", "after"]
     template: Template
 
+    @property
+    def place(self) -> cst.CSTNode:
+        """The node at which the edit is made."""
+        return self.statement
+
 
 @dataclass(frozen=True)
 class Unwrap:
     """Take one item out of a ``with`` statement; without a last one the body moves out of it."""
 
     item: cst.WithItem
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """The node at which the edit is made."""
+        return self.item
 
 
 Edit = Replace | Remove | Insert | Unwrap
@@ -127,6 +147,11 @@ class Splice:
     node: cst.CSTNode
 
     @property
+    def is_insertion(self) -> bool:
+        """Whether nothing of the original is claimed."""
+        return self.span.start == self.span.end
+
+    @property
     def dropped(self) -> Iterator[Span]:
         """The stretches of the original that are lost."""
         position = self.span.start
@@ -143,11 +168,10 @@ def nodes_of(index: Index, edits: Iterable[Edit]) -> list[cst.CSTNode]:
     """Every node whose place in the text must be known to apply ``edits``."""
     found: list[cst.CSTNode] = []
     for edit in edits:
-        node = edit.item if isinstance(edit, Unwrap) else edit.node if isinstance(edit, Replace) else edit.statement
-        found += around(index, node)
+        found += around(index, edit.place)
         if isinstance(edit, (Replace, Insert)):
             found += edit.template.parts.values()
-        holder = index.parent(node)
+        holder = index.parent(edit.place)
         if isinstance(edit, Unwrap) and isinstance(holder, cst.With):
             found += [*holder.items, *holder.body.body]
     return found
@@ -214,9 +238,11 @@ class Editor:
                 made.append(requote(rename(piece, self.renames), quote).replace("\n", self.newline))
                 continue
             part, is_argument = piece
-            bare = is_argument or isinstance(part, (*_ATOMS, cst.Arg, cst.BaseStatement, cst.BaseSmallStatement))
-            span = self.layout.span(part)
-            made += [span] if bare or not isinstance(part, cst.BaseExpression) else ["(", span, ")"]
+            if not isinstance(part, cst.BaseExpression):
+                made.append(self.layout.span(part))
+                continue
+            span = self.layout.outer_span(part)
+            made += [span] if is_argument or part.lpar or isinstance(part, _ATOMS) else ["(", span, ")"]
         return tuple(made)
 
     def quote_inside(self, node: cst.CSTNode) -> str:
@@ -368,7 +394,7 @@ class Splices:
     @classmethod
     def of(cls, splices: Iterable[Splice]) -> Splices:
         """Put ``splices`` in order."""
-        ordered = sorted(splices, key=lambda s: (s.span.start, s.span.start != s.span.end, -s.span.end))
+        ordered = sorted(splices, key=lambda s: (s.span.start, not s.is_insertion, -s.span.end))
         return cls(tuple(ordered), tuple(s.span.start for s in ordered))
 
     def check_nesting(self) -> None:
@@ -377,18 +403,21 @@ class Splices:
         for splice in self.all:
             while around and around[-1].span.end <= splice.span.start:
                 around.pop()
-            if splice.span.start == splice.span.end:
+            if splice.is_insertion:
                 continue
             if around and _clash(around[-1], splice):
                 raise Conflict(around[-1].node, splice.node)
             around.append(splice)
 
     def outermost(self, span: Span, without: Splice | None = None) -> Iterator[Splice]:
-        """The splices within ``span`` that lie in no other."""
+        """The splices within ``span`` that lie in no other; at the edges of a part, insertions belong outside it."""
         end = -1
         for place in range(bisect_left(self.starts, span.start), bisect_right(self.starts, span.end)):
             splice = self.all[place]
-            if splice is not without and splice.span.start >= end and span.holds(splice.span):
+            at_edge = splice.is_insertion and splice.span.start in (span.start, span.end)
+            if splice is without or splice.span.start < end or not span.holds(splice.span):
+                continue
+            if without is None or not at_edge:
                 yield splice
                 end = splice.span.end
 
@@ -402,9 +431,21 @@ class Splices:
 
     def lost(self) -> Iterator[Span]:
         """Every stretch of the original that would be lost."""
-        whole = Span(0, max((splice.span.end for splice in self.all), default=0))
-        for splice in self.outermost(whole):
+        for splice in self.outermost(self.whole):
             yield from self.lost_in(splice)
+
+    @property
+    def whole(self) -> Span:
+        """From the beginning of the text to the last character that a splice claims."""
+        return Span(0, max((splice.span.end for splice in self.all), default=0))
+
+    def carried_out(self, span: Span | None = None, holder: Splice | None = None) -> Iterator[Splice]:
+        """The splices that show in the result: not those inside what another one drops."""
+        for splice in self.outermost(span or self.whole, holder):
+            yield splice
+            for piece in splice.pieces:
+                if isinstance(piece, Span):
+                    yield from self.carried_out(piece, splice)
 
     def apply(self, text: str, span: Span | None = None, holder: Splice | None = None) -> str:
         """The text, or what becomes of ``span``, a part that ``holder`` keeps."""
@@ -433,8 +474,8 @@ def _merge(edits: Collection[Edit]) -> list[Edit]:
     """The edits without repeated removals of one thing, which do not contradict each other."""
     seen: dict[object, Edit] = {}
     for position, edit in enumerate(edits):
-        node = edit.statement if isinstance(edit, Remove) else edit.item if isinstance(edit, Unwrap) else None
-        seen.setdefault(id(node) if node is not None else -position, edit)
+        repeatable = isinstance(edit, (Remove, Unwrap))
+        seen.setdefault(id(edit.place) if repeatable else -position, edit)
     return list(seen.values())
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from migrator.config import Settings
 from migrator.files import MENTIONS, Found, display, explain, find, mentions_horovod, read, scan
+from migrator.notices import OTHER_KIND
 from migrator.result import Diagnostic, FileResult, Result
 
 if TYPE_CHECKING:
@@ -167,4 +168,4 @@ def _other_kinds(found: Found) -> Iterator[Diagnostic]:
             line = data.count(b"\n", 0, match.start()) + 1
             column = match.start() - (data.rfind(b"\n", 0, match.start()) + 1) + 1
             message = "mentions Horovod; only Python modules are rewritten"
-            yield Diagnostic(display(path), line, column, "HVD010", "note", "", message, "")
+            yield Diagnostic(display(path), line, column, OTHER_KIND, "note", "", message, "")

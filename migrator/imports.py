@@ -147,17 +147,31 @@ class _Arrangement:
     def top_imports(self, items: Sequence[Import]) -> Iterator[Edit]:
         gone = [b for b in self.unused if b.scope.kind == "module"]
         slot, in_slot = self.slot(gone), []
-        for item in sorted(items, key=_import_key):
-            line = item.statement(self.renames.get(item.local, item.local))
-            near = [s for s in self.block.imports if _section(s) == _section_of(item.module)]
-            near = [s for s in near if _is_standard(item.module) or _root_of(s) == item.module.partition(".")[0]]
-            if near and not (slot and item.module.startswith("torch.distributed") and self.has_comment(slot)):
+        for item, line in self.statements(items):
+            near = self.neighbours(item)
+            if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
                 yield self.beside(near, item, line)
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
                 yield self.own_section(item, line)
         yield from self.replace_imports(gone, in_slot)
+
+    def statements(self, items: Sequence[Import]) -> Iterator[tuple[Import, str]]:
+        """One statement for each module, in the order of the alphabet, with the first item that it imports."""
+        by_module: dict[tuple[bool, str], list[Import]] = {}
+        for item in sorted(items, key=_import_key):
+            by_module.setdefault(_import_key(item) if item.name else (False, repr(item)), []).append(item)
+        for group in by_module.values():
+            lines = [item.statement(self.renames.get(item.local, item.local)) for item in group]
+            names = sorted(line.partition(" import ")[2] for line in lines)
+            yield group[0], lines[0] if len(group) == 1 else f"from {group[0].module} import {', '.join(names)}"
+
+    def neighbours(self, item: Import) -> list[cst.SimpleStatementLine]:
+        """The imports of the module's head among which ``item`` belongs."""
+        if _is_standard(item.module):
+            return [line for line in self.block.imports if _is_standard_line(line)]
+        return [line for line in self.block.imports if _root_of(line) == item.module.partition(".")[0]]
 
     def slot(self, gone: Sequence[Binding]) -> cst.SimpleStatementLine | None:
         """The line of the head of the module in which an import is replaced."""
@@ -167,9 +181,6 @@ class _Arrangement:
     def line_of(self, binding: Binding) -> cst.CSTNode | None:
         holders = self.index.ancestors(binding.node)
         return next((h for h in holders if isinstance(h, cst.SimpleStatementLine)), None)
-
-    def has_comment(self, line: cst.SimpleStatementLine) -> bool:
-        return line.trailing_whitespace.comment is not None
 
     def beside(self, near: Sequence[cst.SimpleStatementLine], item: Import, line: str) -> Edit:
         """Among imports of the same kind, where the order of the alphabet puts it."""
@@ -369,12 +380,8 @@ def _is_standard_line(line: cst.SimpleStatementLine) -> bool:
     return _is_standard(_line_key(line)[1]) and _root_of(line) != "__future__"
 
 
-def _section(line: cst.SimpleStatementLine) -> bool:
-    return _is_standard_line(line)
-
-
-def _section_of(module: str) -> bool:
-    return _is_standard(module)
+def _has_comment(line: cst.SimpleStatementLine) -> bool:
+    return line.trailing_whitespace.comment is not None
 
 
 def _with_dependencies(items: Iterable[object]) -> list[tuple[str, Features]]:

@@ -59,6 +59,8 @@ class _Printer(CodegenState):
         self.wanted = wanted
         self.begin: dict[int, int] = {}
         self.end: dict[int, int] = {}
+        self.outer: dict[int, tuple[int, int]] = {}
+        self.first: list[int] = []
         self.indentations: list[tuple[int, int]] = []
 
     def add_indent_tokens(self) -> None:
@@ -68,10 +70,12 @@ class _Printer(CodegenState):
     def before_codegen(self, node: cst.CSTNode) -> None:
         if id(node) in self.wanted:
             self.begin[id(node)] = len(self.tokens)
+            self.first.append(len(self.tokens))
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         if id(node) in self.wanted:
             self.end.setdefault(id(node), len(self.tokens))
+            self.outer[id(node)] = self.first.pop(), len(self.tokens)
 
     def record_syntactic_position(  # type: ignore[override]
         self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
@@ -85,6 +89,7 @@ class Layout:
 
     text: str
     spans: Mapping[int, Span]
+    outer_spans: Mapping[int, Span]
     indentations: tuple[tuple[Span, ...], ...]
     line_starts: tuple[int, ...]
 
@@ -92,10 +97,9 @@ class Layout:
         """The node's own text: without parentheses around it, comments above it, or the indentation before it."""
         return self.spans[id(node)]
 
-    def text_of(self, node: cst.CSTNode) -> str:
-        """The characters of ``span(node)``."""
-        span = self.span(node)
-        return self.text[span.start : span.end]
+    def outer_span(self, node: cst.CSTNode) -> Span:
+        """The node's text with the parentheses around it; of a statement, with the comments above it."""
+        return self.outer_spans[id(node)]
 
     def line_start(self, offset: int) -> int:
         """The offset at which the line that holds ``offset`` begins."""
@@ -143,12 +147,13 @@ def lay_out(tree: cst.Module, text: str, nodes: Collection[cst.CSTNode]) -> Layo
         return shift(starts[min(token, len(starts) - 1)])
 
     spans = {key: Span(at(first), at(printer.end[key])) for key, first in printer.begin.items()}
+    outer = {key: Span(at(first), at(last)) for key, (first, last) in printer.outer.items()}
     indentations = tuple(
         tuple(Span(at(first + level), at(first + level + 1)) for level in range(count))
         for first, count in printer.indentations
         if count
     ) if nodes else ()
-    return Layout(text, spans, indentations, line_starts(text))
+    return Layout(text, spans, outer, indentations, line_starts(text))
 
 
 @dataclass(frozen=True)

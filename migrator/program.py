@@ -15,6 +15,9 @@ _IMPORT = re.compile(
 )
 
 
+LIBRARIES = frozenset({"horovod", "sparkdl"})
+
+
 @dataclass(frozen=True)
 class Program:
     """Files that move together; ``context`` are files outside the given paths that they import and that use Horovod."""
@@ -109,7 +112,7 @@ def _targets(
     using: Mapping[Path, bytes],
 ) -> Iterator[Path]:
     for name in set(imported_modules(data)):
-        target = locate(path, name, root)
+        target = None if name.partition(".")[0] in LIBRARIES else locate(path, name, root)
         if target is None or target == path:
             continue
         if target in using:

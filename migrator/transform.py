@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -225,8 +225,7 @@ class _Migration:
         layout: Layout | None = None
         try:
             layout = lay_out(file.module.index.tree, file.source.text, _wanted(file, answers))
-            after, unused = self.rewrite(file, answers, layout)
-            answers = [*answers, *_import_answers(file, unused)]
+            after, unused, answers = self.rewrite(file, answers, layout)
             wrong = [(message, None) for message in problems(file.source.text, after)]
             wrong += [] if any(answer.is_blocked for answer in answers) else _still_used(file, unused)
         except Conflict as conflict:
@@ -237,18 +236,23 @@ class _Migration:
         placed += [self.check_failure(file, message, node, layout) for message, node in wrong]
         return _Change(file, file.source.text if wrong else after, tuple(placed))
 
-    def rewrite(self, file: _File, answers: Sequence[_Answer], layout: Layout) -> tuple[str, list[Binding]]:
-        """The new text, and the bindings that it no longer has."""
+    def rewrite(
+        self, file: _File, answers: Sequence[_Answer], layout: Layout
+    ) -> tuple[str, list[Binding], list[_Answer]]:
+        """The new text, the bindings that it no longer has, and what there is to say of each place."""
         kept = [answer for answer in answers if not answer.is_blocked]
         edits = [edit for answer in kept for edit in answer.finding.edits]
         if self.settings.partial:
             edits += [todo for answer in answers if answer.is_blocked for todo in self.todo(file, answer, layout)]
         editor = Editor(file.module.index, layout, file.source.newline)
-        unused = _unused(file, editor.splices(edits), layout)
-        needs = [need for answer in kept for need in _needs(answer)]
+        splices = editor.splices(edits)
+        unused = _unused(file, splices, layout)
+        shown = {id(splice.node) for splice in splices.carried_out()}
+        answers = [answer if _shows(answer, shown) else _dropped(answer) for answer in answers]
+        needs = [need for answer in answers if not answer.is_blocked for need in _needs(answer)]
         dependencies = arrange(file.module.index, needs, unused)
         splices = replace(editor, renames=dependencies.renames).splices([*edits, *dependencies.edits])
-        return splices.apply(file.source.text), unused
+        return splices.apply(file.source.text), unused, [*answers, *_import_answers(file, unused)]
 
     def todo(self, file: _File, answer: _Answer, layout: Layout) -> Iterator[Edit]:
         line = _line_of(file.module, answer.finding.node)
@@ -311,6 +315,17 @@ def _with_label(finding: Finding, site: Site) -> Finding:
     if isinstance(holder, cst.FormattedStringExpression) and holder.equal is not None and finding.class_ == "exact":
         return replace(finding, class_="review", message=f"{finding.message}; the label that '=' prints changes with it")
     return finding
+
+
+def _shows(answer: _Answer, shown: Collection[int]) -> bool:
+    """Whether any edit of ``answer`` shows in the result; the others lie in what another edit takes away."""
+    edits = answer.finding.edits
+    return answer.is_blocked or not edits or any(id(edit.place) in shown for edit in edits)
+
+
+def _dropped(answer: _Answer) -> _Answer:
+    finding = Finding(answer.finding.node, "exact", "goes with the call that it was an argument of")
+    return _Answer(answer.rule, finding, answer.site)
 
 
 def _wanted(file: _File, answers: Sequence[_Answer]) -> list[cst.CSTNode]:

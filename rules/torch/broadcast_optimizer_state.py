@@ -1,0 +1,99 @@
+"""HVD205 broadcast-optimizer-state: a resumed optimizer's state goes to all ranks; a fresh one has none.
+
+On a fresh optimizer Horovod's call takes a real step with zero gradients to create the state. Weight decay moves the
+weights once in it, before training; after ``DistributedOptimizer`` the state stays, so that Adam starts at step 1; before
+it the state is thrown away. That step is left out: it is an accident of the broadcast. Where the program may load
+an optimizer's state, it is broadcast by a small function, which keeps moments that Horovod's wrapper would drop.
+
+Example:
+
+```python
+optimizer.load_state_dict(checkpoint["optimizer"])
+hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+```
+
+Use instead:
+
+```python
+optimizer.load_state_dict(checkpoint["optimizer"])
+broadcast_optimizer_state(optimizer)
+```
+"""
+
+from __future__ import annotations
+
+from migrator.api import Context, Finding, Refusal, Remove, Site, cst, dotted_name, expression, rule
+
+from .plan import BROADCAST_STATE, WRAPPER
+from .values import is_constant, symbol_of
+
+
+@rule("HVD205", "broadcast-optimizer-state", symbols=[BROADCAST_STATE])
+def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
+    arguments = site.arguments("optimizer", "root_rank", "model")
+    optimizer, root = arguments.get("optimizer"), arguments.get("root_rank")
+    if optimizer is None:
+        raise Refusal("the call does not say which optimizer's state it broadcasts")
+    built = _construction(optimizer, site)
+    if built is not None and not _is_loaded(optimizer, context) and site.is_discarded and site.statement is not None:
+        return _fresh(site, built, context)
+    text = "broadcast_optimizer_state({optimizer})"
+    if root is not None and not is_constant(root, "0"):
+        text = "broadcast_optimizer_state({optimizer}, {root})"
+    parts = {"optimizer": optimizer} | ({"root": root} if root is not None else {})
+    message = (
+        "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also took "
+        "a step with zero gradients, which weight decay turned into a change of the weights"
+    )
+    new = expression(text, **parts)
+    return site.replace(new, class_="review", message=message, helpers=["broadcast_optimizer_state"])
+
+
+def _fresh(site: Site, built: cst.Call, context: Context) -> Finding:
+    assert site.statement is not None
+    edits = [Remove(site.statement)]
+    effect = _effect(site, built, context)
+    if not effect:
+        return site.found("exact", "broadcast_optimizer_state goes: the optimizer is new, it has no state", edits)
+    message = f"broadcast_optimizer_state goes: the optimizer is new. Horovod took a step with zero gradients here: {effect}"
+    return site.found("review", message, edits)
+
+
+def _effect(site: Site, built: cst.Call, context: Context) -> str:
+    """What Horovod's step with zero gradients left behind; empty where nothing."""
+    name = dotted_name(built.func).rpartition(".")[2]
+    keywords = {a.keyword.value: a.value for a in built.args if a.keyword is not None}
+    decay = keywords.get("weight_decay")
+    decays = name == "AdamW" or (decay is not None and not is_constant(decay, "0"))
+    wrapped_before = any(
+        w.module is site.module and w.scope is site.scope and w.module.index.before(w.target, site.target)
+        for w in context.uses(WRAPPER)
+    )
+    if decays and name != "Adagrad":
+        return "weight decay moved the weights once before training (up to 3e-4 in the weights in ten steps, facts vary)"
+    if wrapped_before and name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
+        return "its moments then started at step 1, which changes the first updates (by up to 6e-3 in ten steps)"
+    if any(argument.star or argument.keyword is None for argument in built.args[1:]) and name not in ("SGD",):
+        return "weight decay, if there is any, moved the weights once before training"
+    return ""
+
+
+def _construction(node: cst.BaseExpression, site: Site) -> cst.Call | None:
+    """The call of a torch.optim class that built the optimizer, where that is certain."""
+    if isinstance(node, cst.Name):
+        values = [b.value for b in site.scope.lookup(node.value)]
+        calls = [v for v in values if isinstance(v, cst.Call) and not symbol_of(v.func, site.module).startswith("horovod")]
+        others = [v for v in values if not isinstance(v, cst.Call)]
+        return calls[0] if len(calls) == 1 and not others and _is_optimizer(calls[0], site) else None
+    return node if isinstance(node, cst.Call) and _is_optimizer(node, site) else None
+
+
+def _is_optimizer(call: cst.Call, site: Site) -> bool:
+    return symbol_of(call.func, site.module).startswith("torch.optim.")
+
+
+def _is_loaded(node: cst.BaseExpression, context: Context) -> bool:
+    """Whether the program may load the state of an optimizer."""
+    name = dotted_name(node).rpartition(".")[2]
+    loads = (a for module in context.modules for a in module.index.attributes["load_state_dict"])
+    return any(dotted_name(a.value).rpartition(".")[2] == name or "opt" in dotted_name(a.value).lower() for a in loads)

@@ -1,0 +1,43 @@
+"""HVD206 constants: compression and reduce operations become what torch.distributed calls them.
+
+Compression is the dtype in which gradients travel, or None; a reduce operation is a ``dist.ReduceOp``. Adasum has no
+counterpart: where it is one choice of a flag, the program raises a clear error when the flag asks for it.
+
+Example:
+
+```python
+compression = hvd.Compression.fp16 if args.fp16 else hvd.Compression.none
+```
+
+Use instead:
+
+```python
+compression = torch.float16 if args.fp16 else None
+```
+"""
+
+from migrator.api import Context, Finding, Refusal, Site, cst, expression, rule
+
+from .names import DIST, TORCH
+
+OPERATIONS = {"Average": "AVG", "Sum": "SUM", "Min": "MIN", "Max": "MAX", "Product": "PRODUCT"}
+COMPRESSIONS = {"none": ("None", []), "fp16": ("torch.float16", [TORCH])}
+
+
+@rule("HVD206", "constants", symbols=[f"horovod.torch.{name}" for name in OPERATIONS])
+def reduce_operation(site: Site, context: Context) -> Finding:
+    return site.replace(expression(f"dist.ReduceOp.{OPERATIONS[site.short]}"), imports=[DIST])
+
+
+@rule("HVD206", "constants", symbols=[f"horovod.torch.Compression.{name}" for name in COMPRESSIONS])
+def compression(site: Site, context: Context) -> Finding:
+    value, imports = COMPRESSIONS[site.short]
+    return site.replace(expression(value), imports=imports)
+
+
+@rule("HVD206", "constants", symbols=["horovod.torch.Adasum"])
+def adasum(site: Site, context: Context) -> Finding:
+    if not any(isinstance(holder, cst.IfExp) for holder in site.module.index.ancestors(site.node)):
+        raise Refusal("Adasum has no counterpart in torch.distributed")
+    message = "Adasum has no counterpart: the program raises an error when the flag asks for it"
+    return site.replace(expression("adasum()"), class_="review", message=message, helpers=["adasum"])

@@ -1,0 +1,105 @@
+"""Whether a collective's result can need a gradient."""
+
+from __future__ import annotations
+
+from migrator.api import Module, Site, cst, dotted_name
+
+from .values import possible_values
+
+_MAKERS = frozenset(
+    {
+        *("tensor", "as_tensor", "from_numpy", "zeros", "ones", "full", "arange", "empty", "rand", "randn", "randint"),
+        *("FloatTensor", "LongTensor", "IntTensor", "DoubleTensor", "Tensor", "zeros_like", "ones_like", "eye"),
+    }
+)
+_DETACHING = frozenset({"detach", "argmax", "long", "int", "eq", "ge", "gt", "le", "lt", "ne"})
+_KEEPING = frozenset({"cpu", "cuda", "to", "float", "double", "sum", "mean", "clone", "view", "reshape", "item", "div"})
+_INTEGERS = frozenset({"long", "int", "LongTensor", "IntTensor", "argmax", "randint"})
+_READERS = frozenset({"item", "tolist", "numpy"})
+
+
+def is_gradient_free(site: Site, tensor: cst.BaseExpression) -> bool:
+    """Whether no gradient can be asked of the site's result: of its tensor, its surroundings or its only use."""
+    return is_detached(tensor, site.module) or _is_read_at_once(site) or _without_gradients(site) or _is_only_read(site)
+
+
+def is_detached(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``node`` is a tensor that was just made, or cut off from the graph."""
+    return all(value is not None and _is_detached(value, module) for value in possible_values(node, module))
+
+
+def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "data"
+    if not isinstance(node, cst.Call):
+        return False
+    if any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args):
+        return False
+    name = dotted_name(node.func).rpartition(".")[2]
+    if name in _MAKERS and isinstance(node.func, (cst.Name, cst.Attribute)):
+        return True
+    if not isinstance(node.func, cst.Attribute):
+        return False
+    method = node.func.attr.value
+    return method in _DETACHING or (method in _KEEPING and is_detached(node.func.value, module))
+
+
+def is_integer(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``node`` is certainly a tensor of integers."""
+    values = list(possible_values(node, module))
+    return bool(values) and all(value is not None and _is_integer(value) for value in values)
+
+
+def _is_integer(node: cst.BaseExpression) -> bool:
+    if not isinstance(node, cst.Call):
+        return False
+    if any(a.keyword is not None and a.keyword.value == "dtype" for a in node.args):
+        types = [dotted_name(a.value) for a in node.args if a.keyword is not None and a.keyword.value == "dtype"]
+        return types[0].rpartition(".")[2] in ("int32", "int64", "long", "int")
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted_name(node.func)
+    if name in _INTEGERS:
+        return True
+    return name in ("tensor", "as_tensor") and bool(node.args) and _holds_integers(node.args[0].value)
+
+
+def _holds_integers(node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return bool(node.elements) and all(_holds_integers(element.value) for element in node.elements)
+    if isinstance(node, cst.UnaryOperation):
+        return _holds_integers(node.expression)
+    return isinstance(node, cst.Integer) or (isinstance(node, cst.Call) and dotted_name(node.func) in ("int", "len"))
+
+
+def _is_read_at_once(site: Site) -> bool:
+    holder = site.module.index.parent(site.target)
+    return isinstance(holder, cst.Attribute) and holder.attr.value in _READERS
+
+
+def _without_gradients(site: Site) -> bool:
+    """Whether the site stands under ``torch.no_grad()``."""
+    for holder in site.module.index.ancestors(site.target):
+        if isinstance(holder, cst.With):
+            if any(_names_no_grad(item.item) for item in holder.items):
+                return True
+        elif isinstance(holder, cst.FunctionDef):
+            return any(_names_no_grad(decorator.decorator) for decorator in holder.decorators)
+    return False
+
+
+def _names_no_grad(node: cst.BaseExpression) -> bool:
+    function = node.func if isinstance(node, cst.Call) else node
+    return dotted_name(function).rpartition(".")[2] in ("no_grad", "inference_mode")
+
+
+def _is_only_read(site: Site) -> bool:
+    """Whether the result is assigned to a name that is only read as a number afterwards."""
+    target = site.assigned_to
+    if not isinstance(target, cst.Name):
+        return False
+    home = site.scope.target(target.value)
+    if len(home.bindings[target.value]) != 1:
+        return False
+    references = site.module.index.references[target.value]
+    uses = [r.node for r in references if r.scope.home(target.value) is home]
+    holders = [site.module.index.parent(node) for node in uses]
+    return bool(holders) and all(isinstance(h, cst.Attribute) and h.attr.value in _READERS for h in holders)

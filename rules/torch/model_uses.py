@@ -1,0 +1,270 @@
+"""Every use of the model that DDP would wrap: what it becomes, and whether the wrap can be shown right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from migrator.api import Index, Module, Scope, Site, cst, dotted_name
+
+from .values import is_rank_guard, symbol_of
+
+When = Literal["before", "after"]
+
+AS_BEFORE = frozenset({"train", "eval", "zero_grad", "parameters", "buffers"})
+THROUGH_MODULE = frozenset(
+    {"state_dict", "load_state_dict", "named_parameters", "named_buffers", "named_modules", "named_children", "modules"}
+)
+MOVES = frozenset({"cuda", "to", "cpu", "half", "float", "double", "bfloat16", "requires_grad_"})
+HARMLESS = frozenset({"print", "len", "str", "repr", "id", "isinstance", "type", "hasattr"})
+REBUILDS = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What was found: forwards of the model, uses that go through ``.module``, and what speaks against DDP."""
+
+    forwards: list[cst.Call] = field(default_factory=list)
+    unwrapped: list[cst.BaseExpression] = field(default_factory=list)
+    guarded: list[cst.BaseExpression] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    late: list[cst.CSTNode] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """Follows one model through its module: ``name`` in ``home``, or the attribute ``name`` of any object."""
+
+    module: Module
+    name: str
+    home: Scope | None
+    wrap: cst.CSTNode
+    uses: Uses
+    seen: set[tuple[int, str]] = field(default_factory=set)
+
+    @property
+    def index(self) -> Index:
+        """The bindings of the module."""
+        return self.module.index
+
+    def references(self) -> Iterator[cst.BaseExpression]:
+        """The places where the model is read."""
+        if self.home is None:
+            yield from self.index.attributes[self.name]
+            return
+        for reference in self.index.references[self.name]:
+            if reference.scope.home(self.name) is self.home:
+                yield reference.node
+
+    def follow(self) -> None:
+        """Look at every use of the model."""
+        for node in self.references():
+            if not self.is_assigned(node):
+                self.look(node, self.when(node))
+
+    def is_assigned(self, node: cst.BaseExpression) -> bool:
+        return isinstance(self.index.parent(node), (cst.AssignTarget, cst.AnnAssign))
+
+    def when(self, node: cst.CSTNode) -> When:
+        """Before the wrap only where the text says so in the function that wraps; functions run later."""
+        same = self.function_of(node) is self.function_of(self.wrap)
+        return "before" if same and self.index.before(node, self.wrap) else "after"
+
+    def function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        holders = self.index.ancestors(node)
+        return next((h for h in holders if isinstance(h, (cst.FunctionDef, cst.Lambda))), None)
+
+    def look(self, node: cst.BaseExpression, when: When) -> None:
+        holder = self.index.parent(node)
+        if isinstance(holder, cst.Call) and holder.func is node:
+            self.forward(node, holder, when)
+        elif isinstance(holder, cst.Attribute) and holder.value is node:
+            self.attribute(node, holder, when)
+        elif isinstance(holder, cst.Arg):
+            self.argument(node, holder, when)
+        elif not isinstance(holder, (cst.Comparison, cst.ComparisonTarget)):
+            self.doubt("the model gets another name, or leaves the function")
+
+    def doubt(self, reason: str) -> None:
+        if reason not in self.uses.doubts:
+            self.uses.doubts.append(reason)
+
+    def forward(self, node: cst.BaseExpression, call: cst.Call, when: When) -> None:
+        if when == "before":
+            self.doubt("the model runs before the place where it would be wrapped")
+        elif self.is_guarded(node):
+            self.uses.guarded.append(node)
+        else:
+            self.uses.forwards.append(call)
+
+    def is_guarded(self, node: cst.CSTNode) -> bool:
+        """Whether only some ranks get to ``node``."""
+        inner: cst.CSTNode = node
+        for holder in self.index.ancestors(node):
+            if isinstance(holder, (cst.If, cst.IfExp)) and holder.test is not inner:
+                if is_rank_guard(holder.test, self.module, self.index.scope_of(holder)):
+                    return True
+            if isinstance(holder, cst.FunctionDef) and self.returns_early(holder, node):
+                return True
+            inner = holder
+        return False
+
+    def returns_early(self, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+        for statement in function.body.body:
+            if self.index.before(node, statement):
+                return False
+            leaves = isinstance(statement, cst.If) and any(
+                isinstance(part, cst.Return) for line in statement.body.body for part in getattr(line, "body", ())
+            )
+            if leaves and is_rank_guard(statement.test, self.module, self.index.scope_of(statement)):  # type: ignore[union-attr]
+                return self.index.before(statement, node)
+        return False
+
+    def attribute(self, node: cst.BaseExpression, attribute: cst.Attribute, when: When) -> None:
+        name = attribute.attr.value
+        holder = self.index.parent(attribute)
+        called = isinstance(holder, cst.Call) and holder.func is attribute
+        if when == "before":
+            if not called and not isinstance(holder, (cst.AssignTarget, cst.Attribute)):
+                self.doubt(f"a part of the model, {name!r}, gets another name")
+        elif called and name in AS_BEFORE:
+            return
+        elif called and name in THROUGH_MODULE:
+            self.uses.unwrapped.append(node)
+            if name == "load_state_dict":
+                self.uses.late.append(attribute)
+        elif called and name in MOVES:
+            self.doubt(f"the model is changed by {name}() after the place where it would be wrapped")
+        else:
+            self.uses.unwrapped.append(node)
+            if called or self.is_called(attribute):
+                self.doubt(f"{name!r} of the model is called, which may run the network around the wrapper")
+
+    def is_called(self, node: cst.CSTNode) -> bool:
+        holder = self.index.parent(node)
+        while isinstance(holder, (cst.Attribute, cst.Subscript)):
+            node, holder = holder, self.index.parent(holder)
+        return isinstance(holder, cst.Call) and holder.func is node
+
+    def argument(self, node: cst.BaseExpression, argument: cst.Arg, when: When) -> None:
+        call = self.index.parent(argument)
+        if not isinstance(call, cst.Call):
+            self.doubt("the model is handed on in a way that cannot be followed")
+            return
+        name = dotted_name(call.func)
+        if name in HARMLESS or (when == "before" and symbol_of(call.func, self.module) in REBUILDS):
+            return
+        function = self.local_function(call.func)
+        if function is not None and when == "after":
+            self.into(function, call, argument)
+        elif name == "torch.save" and when == "after":
+            self.uses.unwrapped.append(node)
+        else:
+            self.doubt(f"the model is handed to {name or 'a call'}(), which may keep it")
+
+    def local_function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The function of this module that ``node`` names, where that is certain."""
+        if isinstance(node, cst.Name):
+            found = self.index.scope_of(node).lookup(node.value)
+            if len(found) == 1 and isinstance(found[0].node, cst.FunctionDef):
+                return found[0].node
+        return None
+
+    def into(self, function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> None:
+        """Follow the model into a function, all of whose calls must hand it the same model."""
+        parameter = _parameter(function, call, argument)
+        if parameter is None:
+            self.doubt(f"the model is handed to {function.name.value}() in a way that cannot be followed")
+        elif (id(function), parameter) not in self.seen:
+            self.seen.add((id(function), parameter))
+            if not self.always_gets_model(function, parameter):
+                self.doubt(f"{function.name.value}() may be called with another model")
+            inner = Tracker(
+                self.module, parameter, self.index.scopes[id(function)], self.wrap, self.uses, self.seen
+            )
+            if any(b.kind != "parameter" for b in self.index.scopes[id(function)].bindings[parameter]):
+                self.doubt(f"{parameter!r} is assigned in {function.name.value}()")
+            inner.follow()
+
+    def always_gets_model(self, function: cst.FunctionDef, parameter: str) -> bool:
+        for reference in self.index.references[function.name.value]:
+            call = self.index.parent(reference.node)
+            if not isinstance(call, cst.Call) or call.func is not reference.node:
+                return False
+            given = [a for a in call.args if _parameter(function, call, a) == parameter]
+            if len(given) != 1 or dotted_name(given[0].value).rpartition(".")[2] not in (self.name, parameter):
+                return False
+        return True
+
+
+
+
+def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> str | None:
+    """The name of the parameter that ``argument`` is for."""
+    if argument.star or any(other.star for other in call.args):
+        return None
+    if argument.keyword is not None:
+        return argument.keyword.value
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    place = next(n for n, other in enumerate(call.args) if other is argument)
+    return names[place] if place < len(names) else None
+
+
+def doubts_about_class(value: cst.BaseExpression | None, module: Module) -> Iterator[str]:
+    """What in the model's own class, where it is in sight, makes it possible that a parameter gets no gradient."""
+    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Name):
+        return
+    found = module.index.scope_of(value).lookup(value.func.value)
+    if len(found) != 1 or not isinstance(found[0].node, cst.ClassDef):
+        return
+    definition = found[0].node
+    methods = [part for part in definition.body.body if isinstance(part, cst.FunctionDef)]
+    others = [method for method in methods if method.name.value != "__init__"]
+    if any(_branches(method) for method in others):
+        yield f"{definition.name.value} decides while it runs which layers take part"
+    built = {name for method in methods if method.name.value == "__init__" for name in _own_attributes(method, True)}
+    used = {name for method in others for name in _own_attributes(method, False)}
+    if others and (unused := sorted(built - used)):
+        yield f"the layer {unused[0]!r} of {definition.name.value} takes no part in its forward"
+
+
+def _branches(method: cst.CSTNode) -> bool:
+    kinds = (cst.If, cst.IfExp, cst.While, cst.Try, cst.Match)
+    if isinstance(method, kinds):
+        return True
+    return any(_branches(child) for child in method.children)
+
+
+def _own_attributes(node: cst.CSTNode, assigned: bool) -> Iterator[str]:
+    """Attributes of ``self`` that are given the result of a call, or that are read, in ``node``."""
+    if assigned and isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
+        for target in node.targets:
+            if isinstance(target.target, cst.Attribute) and dotted_name(target.target.value) == "self":
+                yield target.target.attr.value
+    elif not assigned and isinstance(node, cst.Attribute) and dotted_name(node.value) == "self":
+        yield node.attr.value
+    for child in node.children:
+        yield from _own_attributes(child, assigned)
+
+
+def model_of(site: Site, arguments: dict[str, cst.BaseExpression]) -> cst.BaseExpression | None:
+    """The model whose parameters the optimizer updates: ``X`` of ``X.named_parameters()`` or ``X.parameters()``."""
+    named = arguments.get("named_parameters")
+    if named is not None and (model := _owner(named, "named_parameters")) is not None:
+        return model
+    optimizer = arguments.get("optimizer")
+    if isinstance(optimizer, cst.Name):
+        values = [b.value for b in site.scope.lookup(optimizer.value) if b.value is not None and b.value is not site.call]
+        optimizer = values[0] if len(values) == 1 else None
+    if isinstance(optimizer, cst.Call):
+        for argument in optimizer.args:
+            if (model := _owner(argument.value, "parameters")) is not None:
+                return model
+    return None
+
+
+def _owner(node: cst.BaseExpression, method: str) -> cst.BaseExpression | None:
+    is_call = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == method
+    owner = node.func.value if is_call and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+    return owner if owner is not None and dotted_name(owner) else None

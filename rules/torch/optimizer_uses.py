@@ -1,0 +1,186 @@
+"""Where the program's optimizers step, are synchronized or are handed to a gradient scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from migrator.api import Context, Module, Site, cst, dotted_name, statement_line
+
+from .values import symbol_of
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+SYNCHRONIZE = "horovod.torch.DistributedOptimizer.synchronize"
+SKIP = "horovod.torch.DistributedOptimizer.skip_synchronize"
+REDUCE = "horovod.torch.DistributedOptimizer.step"
+
+_KEEPS_NOTHING = ("step", "unscale_", "isinstance", "print", "len", "save", "append")
+_KNOWN = ("Scheduler", "LR", "lr_scheduler", "Warm", "Cosine", "adjust", "learning_rate", "Optimizer")
+
+
+@dataclass(frozen=True, eq=False)
+class OptimizerUses:
+    """Every use that matters of the optimizers that Horovod wraps, known by the last part of their names."""
+
+    names: frozenset[str]
+    homes: tuple[tuple[Module, cst.Attribute], ...]
+    synchronized: tuple[tuple[Module, cst.Call], ...]
+    skipped: tuple[tuple[Module, cst.WithItem], ...]
+    steps: tuple[tuple[Module, cst.Call], ...]
+    scaled: tuple[tuple[Module, cst.Call], ...]
+    unscaled: tuple[tuple[Module, cst.Call], ...]
+    steps_in_sight: bool
+    has_closure: bool
+    fallback: Site | None
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether the reduction must be called by name: it has to come before something else than the step."""
+        return bool(self.synchronized or self.skipped or self.scaled)
+
+    def is_step(self, call: cst.Call) -> bool:
+        """Whether ``call`` steps one of the optimizers, itself or through a gradient scaler."""
+        return any(call is other for _, other in (*self.steps, *self.scaled))
+
+    def sites(self, plans: Sequence[Plan], context: Context) -> Iterator[Site]:
+        """The sites at which the rules act: each carries a symbol made from Horovod's method."""
+        for module, call in self.synchronized:
+            yield self.site(SYNCHRONIZE, call.func, call, module)
+        for module, item in self.skipped:
+            assert isinstance(item.item, cst.Call)
+            yield self.site(SKIP, item.item.func, item.item, module)
+        if any(plan.strategy == "optimizer" and plan.by_name for plan in plans):
+            for module, call in self.unreduced():
+                yield self.site(REDUCE, call.func, call, module)
+
+    def site(self, symbol: str, node: cst.BaseExpression, call: cst.Call, module: Module) -> Site:
+        home = module.index.scope
+        if self.fallback is not None and self.fallback.module is module:
+            home = self.fallback.home
+        return Site(symbol, node, call, module, module.index.scope_of(call), home)
+
+    def unreduced(self) -> Iterator[tuple[Module, cst.Call]]:
+        """The calls before which gradients must be reduced by name: unscaling, else the step."""
+        for module, call in (*self.steps, *self.scaled):
+            if self.is_skipping(module, call) or self.follows_synchronize(module, call):
+                continue
+            yield module, self.first_unscale(module, call) or call
+
+    def is_skipping(self, module: Module, call: cst.Call) -> bool:
+        holders = list(module.index.ancestors(call))
+        withs = {id(module.index.parent(item)) for _, item in self.skipped}
+        return any(id(holder) in withs for holder in holders)
+
+    def follows_synchronize(self, module: Module, call: cst.Call) -> bool:
+        return any(_block(module, call) is _block(m, other) for m, other in self.synchronized if m is module)
+
+    def first_unscale(self, module: Module, call: cst.Call) -> cst.Call | None:
+        for other_module, other in self.unscaled:
+            if other_module is module and _block(module, other) is _block(module, call):
+                return other
+        return None
+
+
+def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
+    """Find the uses in every module of the program."""
+    names = frozenset(
+        dotted_name(site.assigned_to).rpartition(".")[2] for site in wrappers if site.assigned_to is not None
+    )
+    found = _Search(names)
+    for module in context.modules:
+        found.search(module)
+    return OptimizerUses(
+        names,
+        (),
+        tuple(found.synchronized),
+        tuple(found.skipped),
+        tuple(found.steps),
+        tuple(found.scaled),
+        tuple(found.unscaled),
+        found.steps_in_sight and bool(names) and len(names) == len(wrappers),
+        found.has_closure,
+        wrappers[0] if wrappers else context.sites[0] if context.sites else None,
+    )
+
+
+class _Search:
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+        self.synchronized: list[tuple[Module, cst.Call]] = []
+        self.skipped: list[tuple[Module, cst.WithItem]] = []
+        self.steps: list[tuple[Module, cst.Call]] = []
+        self.scaled: list[tuple[Module, cst.Call]] = []
+        self.unscaled: list[tuple[Module, cst.Call]] = []
+        self.steps_in_sight = True
+        self.has_closure = False
+
+    def search(self, module: Module) -> None:
+        for attribute in module.index.attributes["synchronize"]:
+            if (call := _called(attribute, module)) and self.is_optimizer(attribute.value, module):
+                self.synchronized.append((module, call))
+        for attribute in module.index.attributes["skip_synchronize"]:
+            call = _called(attribute, module)
+            item = module.index.parent(call) if call else None
+            if isinstance(item, cst.WithItem):
+                self.skipped.append((module, item))
+        for attribute in module.index.attributes["step"]:
+            if call := _called(attribute, module):
+                self.step(attribute, call, module)
+        for attribute in module.index.attributes["unscale_"]:
+            call = _called(attribute, module)
+            if call and call.args and self.is_optimizer(call.args[0].value, module):
+                self.unscaled.append((module, call))
+        self.escapes(module)
+
+    def step(self, attribute: cst.Attribute, call: cst.Call, module: Module) -> None:
+        if self.is_optimizer(attribute.value, module):
+            self.steps.append((module, call))
+            self.has_closure |= bool(call.args)
+        elif call.args and self.is_optimizer(call.args[0].value, module):
+            self.scaled.append((module, call))
+
+    def is_optimizer(self, node: cst.BaseExpression, module: Module) -> bool:
+        """Whether ``node`` names an optimizer: as one that is wrapped is called, or by a name that says so."""
+        name = dotted_name(node).rpartition(".")[2]
+        if not name or symbol_of(node, module):
+            return False
+        lowered = name.lower()
+        return name in self.names or ("opt" in lowered and "sched" not in lowered and "option" not in lowered)
+
+    def escapes(self, module: Module) -> None:
+        """Notice where an optimizer is handed to code that may step it."""
+        for name in self.names:
+            nodes = [r.node for r in module.index.references[name]] + list(module.index.attributes[name])
+            for node in nodes:
+                holder = module.index.parent(node)
+                if isinstance(holder, cst.Arg) and not self.is_known(holder, module):
+                    self.steps_in_sight = False
+                elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
+                    self.steps_in_sight = False
+
+    def is_known(self, argument: cst.Arg, module: Module) -> bool:
+        call = module.index.parent(argument)
+        if not isinstance(call, cst.Call):
+            return False
+        name = dotted_name(call.func).rpartition(".")[2]
+        if name.startswith("broadcast_optimizer_state") or name in _KEEPS_NOTHING or any(word in name for word in _KNOWN):
+            return True
+        found = module.index.scope_of(call).lookup(name)
+        return len(found) == 1 and isinstance(found[0].node, cst.FunctionDef)
+
+
+def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:
+    call = module.index.parent(attribute)
+    return call if isinstance(call, cst.Call) and call.func is attribute else None
+
+
+def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The block of statements in which ``node`` stands, looking out of ``with`` blocks."""
+    line = statement_line(module.index, node)
+    holder = module.index.parent(line)
+    while isinstance(with_ := module.index.parent(holder) if holder else None, cst.With):
+        holder = module.index.parent(with_)
+    return holder

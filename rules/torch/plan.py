@@ -1,0 +1,299 @@
+"""The decision, once per optimizer and before any rule runs: how its gradients are reduced, and what follows from that.
+
+DDP is taken where the code shows it right; anything else averages at the optimizer, which equals Horovod wherever Horovod
+is deterministic. The rules of this package read the plan and decide nothing of the kind themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from migrator.api import Context, NextStep, Refusal, Scope, Site, cst, dotted_name, planner, statement_line
+
+from .model_uses import Tracker, Uses, doubts_about_class, model_of
+from .options import Options, options_of
+from .optimizer_uses import OptimizerUses, optimizer_uses
+from .training_loop import Step, unclear_step
+from .values import is_constant, symbol_of
+
+Strategy = Literal["ddp", "optimizer"]
+WRAPPER = "horovod.torch.DistributedOptimizer"
+BROADCAST = "horovod.torch.broadcast_parameters"
+BROADCAST_STATE = "horovod.torch.broadcast_optimizer_state"
+UNWRAP = "torch.nn.parallel.DistributedDataParallel.module"
+_SPARSE = re.compile(r"\bsparse\s*=\s*True")
+_SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph)\s*=\s*True|\bautograd\.grad\(")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What becomes of one DistributedOptimizer.
+
+    ``wrap`` is the site whose statement the wrap replaces (a broadcast of parameters), or the optimizer's own site;
+    ``reason`` says why the strategy was taken; ``by_name`` that reductions are called by name and no hook is set.
+    """
+
+    site: Site
+    options: Options
+    strategy: Strategy
+    reason: str
+    model: cst.BaseExpression | None
+    wrap: Site | None
+    sparse: bool
+    by_name: bool
+    hook: bool
+    has_ddp_branch: cst.CSTNode | None
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """What holds for the whole program: every plan, and what its optimizers are called."""
+
+    plans: tuple[Plan, ...]
+    uses: OptimizerUses
+
+    def of(self, node: cst.BaseExpression) -> Plan | None:
+        """The plan of the optimizer that ``node`` names; of the only one, where there is one."""
+        name = dotted_name(node).rpartition(".")[2]
+        for plan in self.plans:
+            target = plan.site.assigned_to
+            if target is not None and dotted_name(target).rpartition(".")[2] == name:
+                return plan
+        return self.plans[0] if len(self.plans) == 1 else None
+
+
+@planner
+def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
+    """Plan every optimizer of the program; the sites that follow carry no Horovod symbol of their own."""
+    sites = context.uses(WRAPPER)
+    uses = optimizer_uses(context, sites)
+    plans: list[Plan] = []
+    derived: list[Site] = []
+    for site in sites:
+        try:
+            plan, found = _plan(site, context, uses)
+        except Refusal:
+            continue
+        plans.append(plan)
+        if plan.strategy == "ddp":
+            derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded))
+    gradients = Gradients(tuple(plans), uses)
+    derived += uses.sites(gradients.plans, context)
+    return [*plans, gradients, *_next_steps(context)], derived
+
+
+def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses]:
+    options = options_of(site)
+    proof = _Proof(site, options, context, uses)
+    found = Uses()
+    reason = proof.obstacle(found)
+    wanted = context.settings.gradients
+    if wanted == "ddp" and proof.impossible:
+        raise Refusal(f"--gradients ddp: {proof.impossible}")
+    by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
+    plan = Plan(
+        site=site,
+        options=options,
+        strategy="ddp" if by_ddp else "optimizer",
+        reason=reason or "shown from the code",
+        model=proof.model,
+        wrap=proof.wrap if by_ddp else None,
+        sparse=any(_SPARSE.search(module.text) for module in context.modules),
+        by_name=uses.needs_names,
+        hook=not uses.needs_names or not uses.steps_in_sight,
+        has_ddp_branch=_ddp_branch(site),
+    )
+    return plan, found if by_ddp else Uses()
+
+
+class _Proof:
+    """Tries to show from the code that wrapping the model is right; says what stands in the way."""
+
+    def __init__(self, site: Site, options: Options, context: Context, uses: OptimizerUses) -> None:
+        self.site = site
+        self.options = options
+        self.context = context
+        self.uses = uses
+        self.module = site.module
+        self.model = model_of(site, dict(options.arguments))
+        self.wrap = site
+        self.impossible = ""
+
+    def obstacle(self, found: Uses) -> str:
+        """The first reason against DDP; empty where there is none. Fills ``found``."""
+        self.impossible = self.cannot_wrap()
+        if self.impossible:
+            return self.impossible
+        assert self.model is not None
+        self.wrap = self.place()
+        self.tracker(found).follow()
+        for reason in (*self.asked(), *self.surroundings(), *found.doubts, *self.order(found), *self.training(found)):
+            return reason
+        return next(iter(self.doubts_about_model()), "")
+
+    def cannot_wrap(self) -> str:
+        """Why there is no place for ``model = DDP(model)``."""
+        if self.model is None:
+            return "the model of this optimizer is not in sight"
+        if self.site.assigned_to is None:
+            return "the optimizer is not simply assigned to a name"
+        if self.options.sums:
+            return "DDP averages, and the gradients are summed"
+        if isinstance(self.model, cst.Name) and not self.is_bound_here(self.model.value):
+            return f"{self.model.value!r} is not built in the function that wraps its optimizer"
+        if _ddp_branch(self.site) is not None:
+            return "the file already wraps a model with DDP"
+        if self.is_conditional():
+            return "the optimizer is wrapped only under a condition"
+        return ""
+
+    def is_bound_here(self, name: str) -> bool:
+        home = self.site.scope.home(name)
+        return home is not None and self.site.scope.target(name) is home
+
+    def is_conditional(self) -> bool:
+        inner: cst.CSTNode = self.site.target
+        for holder in self.module.index.ancestors(self.site.target):
+            if isinstance(holder, (cst.FunctionDef, cst.Module)):
+                return False
+            if isinstance(holder, (cst.For, cst.While, cst.Try, cst.Match, cst.IfExp, cst.ExceptHandler)):
+                return True
+            if isinstance(holder, cst.If) and inner is not holder.test and not _is_main_guard(holder):
+                return True
+            inner = holder
+        return False
+
+    def place(self) -> Site:
+        """The broadcast of the model's parameters in the same block, which the wrap replaces; else the optimizer."""
+        here = statement_line(self.module.index, self.site.target)
+        block = self.module.index.parent(here)
+        for site in self.context.uses(BROADCAST):
+            line = statement_line(self.module.index, site.target) if site.module is self.module else None
+            if line is not None and self.module.index.parent(line) is block and self.is_of_model(site):
+                return site
+        return self.site
+
+    def is_of_model(self, site: Site) -> bool:
+        try:
+            arguments = site.arguments("params", "root_rank")
+        except Refusal:
+            return False
+        params = arguments.get("params")
+        owner = params.func.value if isinstance(params, cst.Call) and isinstance(params.func, cst.Attribute) else None
+        root = arguments.get("root_rank")
+        same = owner is not None and self.model is not None and dotted_name(owner) == dotted_name(self.model)
+        return same and site.is_discarded and (root is None or is_constant(root, "0"))
+
+    def tracker(self, found: Uses) -> Tracker:
+        assert self.model is not None
+        name = dotted_name(self.model).rpartition(".")[2]
+        home = self.site.scope.home(name) if isinstance(self.model, cst.Name) else None
+        return Tracker(self.module, name, home, self.wrap.target, found)
+
+    def asked(self) -> Iterator[str]:
+        """What the optimizer's arguments say."""
+        if len(self.context.uses(WRAPPER)) > 1:
+            yield "the program has several optimizers"
+        if self.options.compression is not None:
+            yield "gradients may travel as fp16, which DDP rounds differently"
+        if self.options.accumulates:
+            yield "gradients are accumulated over several backward passes"
+        if self.options.dense or any(_SPARSE.search(module.text) for module in self.context.modules):
+            yield "there are sparse gradients"
+        if self.wrap is self.site and self.context.uses(BROADCAST):
+            yield "the parameters are broadcast elsewhere"
+
+    def surroundings(self) -> Iterator[str]:
+        """What the rest of the module says."""
+        index = self.module.index
+        frozen = [n for n in index.attributes["requires_grad"] if isinstance(index.parent(n), cst.AssignTarget)]
+        if frozen or index.attributes["requires_grad_"]:
+            yield "parameters are frozen or unfrozen"
+        if _SECOND_BACKWARD.search(self.module.text):
+            yield "there may be more than one backward on one forward"
+        if not self.uses.steps_in_sight:
+            yield "the optimizer is handed on, so its steps are not all in sight"
+        if self.uses.has_closure:
+            yield "a closure computes the loss"
+
+    def order(self, found: Uses) -> Iterator[str]:
+        """Whether everything that must come before the wrap does."""
+        index = self.module.index
+        assert self.model is not None
+        for node in found.late:
+            if index.before(self.wrap.target, node):
+                yield "weights are loaded after the place where the model would be wrapped"
+        first = min((self.wrap.target, self.site.target), key=lambda node: index.order[id(node)])
+        if isinstance(self.model, cst.Name):
+            home = self.site.scope.home(self.model.value)
+            bindings = home.bindings[self.model.value] if home else ()
+            if any(index.before(first, binding.node) for binding in bindings if binding.kind != "parameter"):
+                yield "the model is assigned again after its optimizer is wrapped"
+        else:
+            stores = [n for n in index.attributes[self.model.attr.value] if isinstance(index.parent(n), cst.AssignTarget)]  # type: ignore[attr-defined]
+            if not stores or any(index.scope_of(node) is not self.site.scope for node in stores):
+                yield "the model is built in another method"
+
+    def training(self, found: Uses) -> Iterator[str]:
+        """Whether each training step is one forward, one backward, one step."""
+        forwards = {id(call) for call in found.forwards}
+        step = Step(lambda call: id(call) in forwards, _is_backward, self.uses.is_step)
+        backwards = [self.module.index.parent(node) for node in self.module.index.attributes["backward"]]
+        calls = [call for call in backwards if isinstance(call, cst.Call)]
+        if not calls:
+            yield "the training loop is not in sight"
+        for call in calls:
+            if reason := unclear_step(call, step, self.module):
+                yield reason
+
+    def doubts_about_model(self) -> Iterator[str]:
+        """What the class of the model says, where it is in sight."""
+        assert self.model is not None
+        name = dotted_name(self.model).rpartition(".")[2]
+        if isinstance(self.model, cst.Name):
+            values = [binding.value for binding in self.site.scope.lookup(name)]
+        else:
+            stores = (self.module.index.parent(node) for node in self.module.index.attributes[name])
+            assigns = (self.module.index.parent(s) for s in stores if isinstance(s, cst.AssignTarget))
+            values = [a.value for a in assigns if isinstance(a, cst.Assign)]
+        for value in values:
+            yield from doubts_about_class(value, self.module)
+
+
+def _is_backward(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+
+
+def _is_main_guard(node: cst.If) -> bool:
+    return isinstance(node.test, cst.Comparison) and dotted_name(node.test.left) == "__name__"
+
+
+def _ddp_branch(site: Site) -> cst.CSTNode | None:
+    """The statement under which the optimizer is wrapped, in a file that wraps a model with DDP itself."""
+    module = site.module
+    for name in ("DistributedDataParallel", "DDP"):
+        named = [r.node for r in module.index.references[name]] + list(module.index.attributes[name])
+        for node in named:
+            call = module.index.parent(node)
+            if isinstance(call, cst.Call) and symbol_of(node, module).endswith("DistributedDataParallel"):
+                holders = module.index.ancestors(site.target)
+                return next((h for h in holders if isinstance(h, cst.If)), site.target)
+    return None
+
+
+def _unwrap_site(node: cst.BaseExpression, origin: Site) -> Site:
+    return Site(UNWRAP, node, None, origin.module, _scope(node, origin), origin.home)
+
+
+def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
+    return origin.module.index.scope_of(node)
+
+
+def _next_steps(context: Context) -> Iterator[NextStep]:
+    """How each program that joins the process group is started now."""
+    starting: Sequence[Site] = context.uses("horovod.torch.init")
+    for path in dict.fromkeys(site.module.path for site in starting):
+        yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")

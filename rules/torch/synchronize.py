@@ -1,0 +1,105 @@
+"""HVD202 synchronize: gradients are reduced where the code says, not by the step.
+
+``optimizer.synchronize()`` waits until the gradients are averaged, so that they can be clipped or unscaled, and
+``skip_synchronize`` keeps the step from doing it again. DDP has averaged by the end of ``backward()``: both go. Where
+gradients are averaged at the optimizer, the function that does it is called in the place of ``synchronize``, and before
+every other step of that optimizer; with a gradient scaler, before ``unscale_``, so that all ranks see the same infinities.
+
+Example:
+
+```python
+optimizer.synchronize()
+clip_grad_norm_(model.parameters(), 1.0)
+with optimizer.skip_synchronize():
+    optimizer.step()
+```
+
+Use instead:
+
+```python
+average_gradients(optimizer)
+clip_grad_norm_(model.parameters(), 1.0)
+optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+from migrator.api import Context, Edit, Finding, Helper, Insert, Refusal, Remove, Replace, Site, Template, Unwrap, cst
+from migrator.api import dotted_name, expression, rule
+
+from .names import TORCH
+from .optimizer_uses import REDUCE, SKIP, SYNCHRONIZE
+from .plan import Gradients, Plan
+
+
+@rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE])
+def synchronize(site: Site, context: Context) -> Finding:
+    plan = next((gradients.of(_optimizer(site)) for gradients in context.plan(Gradients)), None)
+    if site.symbol == SKIP:
+        return _skip(site, plan)
+    if plan is not None and plan.strategy == "ddp":
+        return _gone(site)
+    template, helper, imports = _reduction(site, plan)
+    edits: list[Edit] = [_placed(site, template)]
+    if plan is None:
+        message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
+        return site.found("review", message, edits, helpers=[helper])
+    message = f"{site.short} → {plan.options.function}() where the gradients must be reduced"
+    return site.found("exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=[helper], imports=imports)
+
+
+def _placed(site: Site, template: Template) -> Edit:
+    if site.symbol == SYNCHRONIZE:
+        return Replace(site.target, template)
+    statement = site.statement
+    if statement is None:
+        raise Refusal("the optimizer steps in the head of a compound statement")
+    return Insert(statement, "before", template)
+
+
+def _optimizer(site: Site) -> cst.BaseExpression:
+    """The optimizer of ``optimizer.step()``, or of ``scaler.step(optimizer)``."""
+    assert isinstance(site.node, cst.Attribute) and site.call is not None
+    is_argument = site.symbol == REDUCE and site.call.args and "opt" not in dotted_name(site.node.value).lower()
+    return site.call.args[0].value if is_argument else site.node.value
+
+
+def _gone(site: Site) -> Finding:
+    if not site.is_discarded or site.statement is None:
+        raise Refusal("the value of synchronize() is used")
+    return site.found("exact", "synchronize goes: DDP has averaged by the end of backward()", [Remove(site.statement)])
+
+
+def _skip(site: Site, plan: Plan | None) -> Finding:
+    item = site.module.index.parent(site.target)
+    if not isinstance(item, cst.WithItem):
+        raise Refusal("skip_synchronize is not used as the context of a with statement")
+    message = "skip_synchronize goes: the step does not reduce by itself"
+    return site.found("exact" if plan is not None else "review", message, [Unwrap(item)])
+
+
+def _reduction(site: Site, plan: Plan | None) -> tuple[Template, Helper, list[object]]:
+    optimizer = _optimizer(site)
+    if plan is None:
+        return expression("average_gradients({optimizer})", optimizer=optimizer), Helper("reduce_gradients"), []
+    options, helper = plan.options, plan.options.helper(plan.sparse)
+    call = f"{options.function}({{optimizer}})"
+    if options.compression is None:
+        return expression(call, optimizer=optimizer), helper, []
+    if options.always_compresses:
+        call = f"{options.function}({{optimizer}}, compression=torch.float16)"
+        return expression(call, optimizer=optimizer), helper, [TORCH]
+    if not _is_visible(options.compression, plan.site, site):
+        raise Refusal("which compression the gradients travel in is decided where this call does not see it")
+    call = f"{options.function}({{optimizer}}, compression={{compression}})"
+    return expression(call, optimizer=optimizer, compression=options.compression), helper, []
+
+
+def _is_visible(node: cst.BaseExpression, origin: Site, site: Site) -> bool:
+    """Whether the names in ``node`` mean at ``site`` what they mean where the optimizer is wrapped."""
+    root = dotted_name(node).partition(".")[0]
+    if not root or root == "self" or origin.module is not site.module:
+        return False
+    home = origin.scope.home(root)
+    return home is not None and site.scope.home(root) is home
