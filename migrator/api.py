@@ -84,7 +84,7 @@ class Module:
     index: Index
 
     def source(self, node: cst.CSTNode) -> str:
-        """The node's text, on one line where it was."""
+        """The node's code."""
         return self.index.tree.code_for_node(node)
 
 
@@ -93,7 +93,8 @@ class Site:
     """A place where a program uses a symbol.
 
     ``node`` is the expression that names the symbol, ``call`` the call that it is the function of, if it is;
-    ``scope`` is the scope it stands in, ``home`` the scope of the import through which it is known.
+    ``scope`` is the scope it stands in, ``home`` the scope of the import through which it is known. In
+    ``setattr(hvd, "rank", ...)`` the ``node`` is the module and ``attribute`` the string that names the symbol in it.
     """
 
     symbol: str
@@ -102,6 +103,7 @@ class Site:
     module: Module
     scope: Scope
     home: Scope
+    attribute: cst.SimpleString | None = None
 
     @property
     def target(self) -> cst.BaseExpression:
@@ -152,7 +154,23 @@ class Site:
 
     def replace(self, new: Template, *, class_: Class = "exact", message: str = "", **needs: Sequence[object]) -> Finding:
         """A finding that puts ``new`` where the site stands; ``needs`` are ``imports`` and ``helpers``."""
-        return self.found(class_, message or f"{self.short} → {new.text}", [Replace(self.target, new)], **needs)
+        message = message or f"{self.short} → {self.preview(new)}"
+        if self.attribute is None:
+            return self.found(class_, message, [Replace(self.target, new)], **needs)
+        holder, _, name = new.text.rpartition(".")
+        if not holder.isidentifier() or not name.isidentifier():
+            raise Refusal(f"{self.short} is named by a string, and has no counterpart that could be named so")
+        quote = self.attribute.quote
+        edits = [Replace(self.node, Template(holder)), Replace(self.attribute, Template(f"{quote}{name}{quote}"))]
+        return self.found("review", f"{message}: the string that names it changes too", edits, **needs)
+
+    def preview(self, new: Template) -> str:
+        """``new`` as a reviewer reads it, with the parts of the original set in."""
+        parts = {name: " ".join(self.module.source(part).split()) for name, part in new.parts.items()}
+        text = new.text
+        for name, part in parts.items():
+            text = text.replace(f"{{{name}}}", part if len(part) <= 60 else "…")
+        return text
 
     def found(
         self,

@@ -297,8 +297,7 @@ class Editor:
         line = statement_line(self.index, edit.statement)
         span = self.layout.span(edit.statement)
         pieces = self.pieces(edit.template, edit.statement)
-        inline = isinstance(line, cst.SimpleStatementSuite) or len(_statements(line)) > 1
-        if inline:
+        if self.shares_line(edit, line):
             if edit.where == "before":
                 return Splice(Span(span.start, span.start), (*pieces, "; "), edit.statement)
             return Splice(Span(span.end, span.end), ("; ", *pieces), edit.statement)
@@ -310,6 +309,12 @@ class Editor:
         lead = "" if self.layout.text[end - 1 : end] in ("\n", "\r") else self.newline
         tail = self.newline if not lead else ""
         return Splice(Span(end, end), (lead, *self.indented(pieces, indent), tail), edit.statement)
+
+    def shares_line(self, edit: Insert, line: cst.CSTNode) -> bool:
+        """Whether what is inserted must stand on the line of its statement, among others."""
+        siblings = _statements(line)
+        edge = siblings[0 if edit.where == "before" else -1] if siblings else edit.statement
+        return isinstance(line, cst.SimpleStatementSuite) or edge is not edit.statement
 
     def indented(self, pieces: tuple[str | Span, ...], indent: str) -> Iterator[str | Span]:
         yield indent

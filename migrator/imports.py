@@ -197,7 +197,7 @@ class _Arrangement:
         if self.block.imports:
             return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + line))
         assert self.block.anchor is not None
-        return Insert(_first_statement(self.block.anchor), "before", Template(line + "\n"))
+        return Insert(_first_statement(self.block.anchor), "before", Template(line))
 
     def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
         """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""

@@ -13,19 +13,21 @@ from migrator.api import Finding, Module, Site
 from migrator.bindings import Binding, Reference, Scope, dotted_name
 from migrator.notices import ESCAPES, OPTIONAL, STAR, STRING
 from migrator.registry import Registry, Rule
+from migrator.verify import comment_spans
 
 
 @dataclass(frozen=True)
 class Found:
     """The sites of one module, the uses that stay (rule ID and finding), and the bindings that may go.
 
-    ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
+    ``type_comments`` are offsets of comments that name Horovod in a type; ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
     """
 
     sites: tuple[Site, ...]
     refusals: tuple[tuple[str, Finding], ...]
     bindings: tuple[Binding, ...]
     leads: frozenset[int] = frozenset()
+    type_comments: tuple[int, ...] = ()
 
 
 class Finder(Protocol):
@@ -117,7 +119,7 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
             refusals += [refusal] if refusal else []
     refusals += _stars(module, resolver)
     refusals += _strings(module, bindings)
-    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads))
+    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads), _type_comments(module, bindings))
 
 
 def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
@@ -145,6 +147,9 @@ def _resolve(
     if known is None and not resolver.is_rooted(symbol):
         return None, None
     if known is None and resolver.is_module(symbol):
+        named = _named_by_string(node, symbol, module, resolver)
+        if named is not None:
+            return Site(*named, None, module, use.scope, home, _second_argument(node, module)), None
         return None, _escape(node, symbol, module, resolver)
     node, symbol = known or (node, symbol)
     holder = module.index.parent(node)
@@ -152,6 +157,26 @@ def _resolve(
         return None, (ESCAPES, _blocked(node, f"{symbol} is assigned to or deleted"))
     call = holder if isinstance(holder, cst.Call) and holder.func is node else None
     return Site(resolver.registry.canonical(symbol), node, call, module, use.scope, home), None
+
+
+def _second_argument(node: cst.BaseExpression, module: Module) -> cst.SimpleString | None:
+    """The string in ``call(node, "name", ...)``, as in ``setattr``."""
+    argument = module.index.parent(node)
+    call = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+    if isinstance(call, cst.Call) and len(call.args) >= 2 and call.args[0] is argument:
+        second = call.args[1].value
+        return second if isinstance(second, cst.SimpleString) and not second.prefix else None
+    return None
+
+
+def _named_by_string(
+    node: cst.BaseExpression, symbol: str, module: Module, resolver: Resolver
+) -> tuple[str, cst.BaseExpression] | None:
+    """The symbol that ``setattr(hvd, "rank", ...)`` and its like name, where a rule knows it."""
+    second = _second_argument(node, module)
+    if second is None or resolver.rule_for(f"{symbol}.{second.raw_value}") is None:
+        return None
+    return resolver.registry.canonical(f"{symbol}.{second.raw_value}"), node
 
 
 def _is_target(holder: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -186,6 +211,19 @@ def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
         )
         if leaks or (resolver.is_relevant(source) and resolver.is_module(source)):
             yield STAR, _blocked(statement, f"the star import hides which names of {source} this file uses")
+
+
+_TYPE_COMMENT = re.compile(r"#\s*type:\s*(?!ignore\b)[^\r\n]*")
+
+
+def _type_comments(module: Module, bindings: Sequence[Binding]) -> tuple[int, ...]:
+    names = {binding.name for binding in bindings}
+    if not names or "type:" not in module.text:
+        return ()
+    comments = ((span.start, module.text[span.start : span.end]) for span in comment_spans(module.text))
+    return tuple(
+        start for start, text in comments if _TYPE_COMMENT.match(text) and names & set(re.findall(r"\b\w+(?=\.)", text))
+    )
 
 
 _DOTTED = re.compile(r"(horovod|sparkdl)(\.\w+)+")

@@ -16,7 +16,7 @@ from migrator.bindings import Binding, Reference, index
 from migrator.config import Settings, is_selected
 from migrator.edits import Conflict, Edit, Editor, Insert, Splices, Template, around, nodes_of
 from migrator.imports import Need, arrange
-from migrator.layout import Layout, RoundTripError, lay_out
+from migrator.layout import Layout, RoundTripError, lay_out, line_starts
 from migrator.program import locate, root_of
 from migrator.registry import Registry, load_rules
 from migrator.result import Diagnostic, FileResult, ProgramResult, ProgramStatus
@@ -232,7 +232,7 @@ class _Migration:
             wrong = [(str(conflict), conflict.nodes[1])]
         except (RoundTripError, RecursionError) as error:
             wrong = [(str(error) or "the file nests too deeply", None)]
-        placed = [*self.place(file, answers, layout), *self.outside(file)]
+        placed = [*self.place(file, answers, layout), *self.outside(file), *self.type_comments(file)]
         placed += [self.check_failure(file, message, node, layout) for message, node in wrong]
         return _Change(file, file.source.text if wrong else after, tuple(placed))
 
@@ -278,6 +278,14 @@ class _Migration:
     ) -> Diagnostic:
         line, column = layout.position(layout.span(node).start) if layout and node else (1, 1)
         return Diagnostic(file.given.path, line, column, notices.CHECK, "blocked", "", message, self.name)
+
+    def type_comments(self, file: _File) -> Iterator[Diagnostic]:
+        starts = line_starts(file.source.text)
+        for offset in file.found.type_comments:
+            line = bisect_right(starts, offset)
+            message = "the type comment names Horovod, which a rewrite of the code would leave without meaning"
+            column = offset - starts[line - 1] + 1
+            yield Diagnostic(file.given.path, line, column, notices.STRING, "blocked", "", message, self.name)
 
     def outside(self, file: _File) -> Iterator[Diagnostic]:
         if not file.given.is_given and file.found.bindings:

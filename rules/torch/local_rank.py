@@ -17,7 +17,7 @@ torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, expression, rule
+from migrator.api import Context, Finding, Refusal, Site, cst, dotted_name, expression, rule
 from .names import OS
 
 VALUES = {
@@ -26,10 +26,24 @@ VALUES = {
 }
 
 
+DEVICES = ("set_device", "device", "cuda", "to")
+
+
 @rule("HVD104", "local-rank", symbols=list(VALUES))
 def local_rank(site: Site, context: Context) -> Finding:
+    value = VALUES[site.symbol]
     if site.call is None:
-        return site.replace(expression(f"lambda: {VALUES[site.symbol]}"), imports=[OS])
+        return site.replace(expression(f"lambda: {value}"), imports=[OS])
     if site.call.args:
         raise Refusal(f"{site.short} takes no arguments")
-    return site.replace(expression(VALUES[site.symbol]), imports=[OS])
+    if context.uses("sparkdl.HorovodRunner") and not _is_device(site):
+        message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so that it is the same on all ranks"
+        return site.replace(expression(value), class_="review", message=message, imports=[OS])
+    return site.replace(expression(value), imports=[OS])
+
+
+def _is_device(site: Site) -> bool:
+    """Whether the number is handed to something that takes the index of a device."""
+    argument = site.module.index.parent(site.target)
+    call = site.module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+    return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in DEVICES

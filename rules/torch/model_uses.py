@@ -132,7 +132,7 @@ class Tracker:
             return
         elif called and name in THROUGH_MODULE:
             self.uses.unwrapped.append(node)
-            if name == "load_state_dict":
+            if name == "load_state_dict" and self.is_guarded(node):
                 self.uses.late.append(attribute)
         elif called and name in MOVES:
             self.doubt(f"the model is changed by {name}() after the place where it would be wrapped")

@@ -205,6 +205,8 @@ class _Proof:
             yield "there are sparse gradients"
         if self.wrap is self.site and self.context.uses(BROADCAST):
             yield "the parameters are broadcast elsewhere"
+        if len(self.context.modules) > 1 and self.module.index.scope_of(self.wrap.target).kind == "module":
+            yield "other files of the program may use the model"
 
     def surroundings(self) -> Iterator[str]:
         """What the rest of the module says."""
@@ -223,9 +225,8 @@ class _Proof:
         """Whether everything that must come before the wrap does."""
         index = self.module.index
         assert self.model is not None
-        for node in found.late:
-            if index.before(self.wrap.target, node):
-                yield "weights are loaded after the place where the model would be wrapped"
+        if found.late:
+            yield "some ranks load weights after the place where the model would be wrapped"
         first = min((self.wrap.target, self.site.target), key=lambda node: index.order[id(node)])
         if isinstance(self.model, cst.Name):
             home = self.site.scope.home(self.model.value)
@@ -243,8 +244,6 @@ class _Proof:
         step = Step(lambda call: id(call) in forwards, _is_backward, self.uses.is_step)
         backwards = [self.module.index.parent(node) for node in self.module.index.attributes["backward"]]
         calls = [call for call in backwards if isinstance(call, cst.Call)]
-        if not calls:
-            yield "the training loop is not in sight"
         for call in calls:
             if reason := unclear_step(call, step, self.module):
                 yield reason

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from migrator.api import Module, Scope, cst, dotted_name
+from migrator.api import Binding, Index, Module, Scope, cst, dotted_name, statement_line
 
 MAX_DEPTH = 6
 
 
 def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
-    """The expressions that ``node`` may stand for: both arms of a conditional, every assignment of a variable.
+    """The expressions that ``node`` may stand for: both arms of a conditional, the assignments that may reach it.
 
     None is among them where something else, out of sight, may decide.
     """
@@ -20,13 +20,38 @@ def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) ->
         yield from possible_values(node.body, module, depth)
         yield from possible_values(node.orelse, module, depth)
     elif isinstance(node, cst.Name) and (bindings := module.index.scope_of(node).lookup(node.value)):
-        for binding in bindings:
+        for binding in reaching(node, bindings, module.index):
             if binding.kind == "assignment" and binding.value is not None:
                 yield from possible_values(binding.value, module, depth + 1)
             else:
                 yield node if binding.kind == "import" else None
     else:
         yield node
+
+
+def reaching(node: cst.CSTNode, bindings: Sequence[Binding], index: Index) -> Sequence[Binding]:
+    """Those of ``bindings`` whose value the name may have at ``node``; all of them where order does not tell."""
+    if any(index.scope_of(node) is not binding.scope for binding in bindings):
+        return bindings
+    holders = {id(holder) for holder in index.ancestors(node)}
+    inside = {id(binding.node): statement_line(index, binding.node) for binding in bindings}
+    certain = [
+        b
+        for b in bindings
+        if b.kind == "assignment"
+        and id(index.parent(inside[id(b.node)])) in holders
+        and id(inside[id(b.node)]) not in holders
+        and index.before(b.node, node)
+    ]
+    if not certain:
+        return bindings
+    last = certain[-1]
+    loops = [h for h in index.ancestors(node) if isinstance(h, (cst.For, cst.While))]
+    around = [loop for loop in loops if not any(h is loop for h in index.ancestors(last.node))]
+    again = [b for b in bindings if any(h is loop for loop in around for h in index.ancestors(b.node))]
+    between = [b for b in bindings if index.before(last.node, b.node) and index.before(b.node, node)]
+    between = [b for b in between if id(inside[id(b.node)]) not in holders]
+    return [last, *(b for b in bindings if b is not last and (b in again or b in between))]
 
 
 def symbol_of(node: cst.CSTNode, module: Module) -> str:

@@ -1,0 +1,124 @@
+"""HVD501 horovod-runner: HorovodRunner becomes TorchDistributor.
+
+``np=-n`` is n processes on the driver, ``np=n`` a Spark job of n tasks. All three arguments of TorchDistributor are
+written, since its defaults are not what anyone means. ``use_gpu`` follows what the program does with CUDA: a reviewer
+checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
+
+What the function takes from the driver travels with it: Spark itself cannot, and large objects should not.
+
+Example:
+
+```python
+HorovodRunner(np=2).run(train, lr=0.1)
+```
+
+Use instead:
+
+```python
+TorchDistributor(num_processes=2, local_mode=False, use_gpu=True).run(train, lr=0.1)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from migrator.api import Context, Finding, Import, Refusal, Site, Template, cst, expression, rule
+
+DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
+DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
+_CUDA = re.compile(r"\bcuda\b|\bnccl\b")
+
+
+@rule("HVD501", "horovod-runner", symbols=["sparkdl.HorovodRunner", "sparkdl.horovod.runner.HorovodRunner"])
+def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
+    arguments = site.arguments("np", "driver_log_verbosity")
+    if "np" not in arguments:
+        raise Refusal("the call does not say how many processes it starts")
+    gpu = any(_CUDA.search(module.text) for module in context.modules)
+    new = _distributor(arguments["np"], gpu)
+    notes = [f"HorovodRunner → TorchDistributor, use_gpu={gpu} because the program {'names' if gpu else 'never names'} CUDA"]
+    if "driver_log_verbosity" in arguments:
+        notes.append("driver_log_verbosity goes: all output of the workers is shown")
+    runs = list(_runs(site))
+    if any(_is_used(call, site) for call in runs):
+        notes.append("the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish")
+    first = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
+    return first, *(finding for call in runs for finding in _shipped(call, site))
+
+
+def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:
+    number = _literal(np)
+    if number == 0:
+        raise Refusal("np=0 takes every task slot of the cluster; say how many processes to start")
+    if number is not None:
+        return Template(f"TorchDistributor(num_processes={abs(number)}, local_mode={number < 0}, use_gpu={gpu})")
+    if not isinstance(np, (cst.Name, cst.Attribute)):
+        raise Refusal("how many processes are started, and where, is computed in the call: give it a name first")
+    text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={{np}} < 0, use_gpu={gpu})"
+    return expression(text, np=np)
+
+
+def _literal(node: cst.BaseExpression) -> int | None:
+    if isinstance(node, cst.Integer):
+        return int(node.value, 0)
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = _literal(node.expression)
+        return None if inner is None else -inner
+    return None
+
+
+def _runs(site: Site) -> Iterator[cst.Call]:
+    """The calls of ``run`` on this runner."""
+    index = site.module.index
+    target = site.assigned_to
+    for attribute in index.attributes["run"]:
+        call = index.parent(attribute)
+        own = attribute.value is site.call
+        named = isinstance(target, cst.Name) and isinstance(attribute.value, cst.Name) and attribute.value.value == target.value
+        if isinstance(call, cst.Call) and call.func is attribute and (own or named):
+            yield call
+
+
+def _is_used(call: cst.Call, site: Site) -> bool:
+    return not isinstance(site.module.index.parent(call), cst.Expr)
+
+
+def _shipped(call: cst.Call, site: Site) -> Iterator[Finding]:
+    """What the function that ``call`` ships takes along from the driver."""
+    function = call.args[0].value if call.args else None
+    if isinstance(function, cst.Call):
+        yield site.found("review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function)
+    if not isinstance(function, cst.Name):
+        return
+    found = site.module.index.scope_of(call).lookup(function.value)
+    if len(found) == 1 and isinstance(found[0].node, cst.FunctionDef):
+        yield from _taken_along(found[0].node, site)
+
+
+def _taken_along(function: cst.FunctionDef, site: Site) -> Iterator[Finding]:
+    index = site.module.index
+    for name, references in index.references.items():
+        for reference in references:
+            if not any(holder is function for holder in index.ancestors(reference.node)):
+                continue
+            bindings = reference.scope.lookup(name)
+            if name in DRIVER_ONLY and all(b.scope.kind == "module" for b in bindings):
+                yield site.found("review", f"{name!r} exists on the driver only", node=reference.node)
+            elif bindings and all(b.kind == "assignment" and b.scope.kind == "module" and b.value is not None for b in bindings):
+                if any(isinstance(b.value, cst.Call) for b in bindings):
+                    message = f"{name!r} is made on the driver and travels with the function: it must be picklable, and small"
+                    yield site.found("review", message, node=reference.node)
+
+
+@rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.log_to_driver"])
+def log_to_driver(site: Site, context: Context) -> Finding:
+    """HVD502 log-to-driver: a line for the driver's output is a line of output.
+
+    TorchDistributor shows what the workers print. Horovod cut messages at 4000 characters.
+    """
+    message = site.arguments("message").get("message")
+    if message is None:
+        raise Refusal("the call does not say what it logs")
+    return site.replace(expression("print({message}, flush=True)", message=message))

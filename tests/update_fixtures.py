@@ -1,0 +1,105 @@
+"""The fixtures, and a script that writes what the tool makes of them.
+
+A case is a folder under fixtures/ with ``before.py`` (or ``before/``, a program of several files), what becomes of it in
+``after.py`` (or ``after/``; none where nothing is written) and, in ``findings.txt``, what the report says.
+``settings.toml`` holds settings other than the defaults.
+
+    python tests/update_fixtures.py [TEXT ...]
+
+rewrites ``after`` and ``findings.txt`` of the cases whose folder's name contains TEXT, of all without one. Read what git
+then shows as changed: an expected output that is wrong is worse than none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrator.config import Settings
+from migrator.engine import migrate
+from migrator.result import Result
+
+ROOT = Path(__file__).resolve().parent.parent / "fixtures"
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is written, by path (empty where nothing is), and what is said."""
+
+    written: Files
+    findings: str
+    result: Result
+
+
+def cases() -> Iterator[Path]:
+    """The folders of all cases."""
+    found = {path.parent for name in ("before.py", "before") for path in ROOT.glob(f"*/*/{name}")}
+    yield from sorted(found)
+
+
+def files(case: Path, which: str) -> Files:
+    """The files of a case ``before`` or ``after``, by the path that they have in a run."""
+    folder = case / which
+    if folder.is_dir():
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
+    single = case / f"{which}.py"
+    return {"program.py": single.read_bytes()} if single.exists() else {}
+
+
+def settings_of(case: Path) -> Settings:
+    """The settings that a case asks for."""
+    path = case / "settings.toml"
+    values = tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+    return Settings(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}, jobs=1)
+
+
+def run(sources: Files, settings: Settings, folder: Path) -> Outcome:
+    """Put ``sources`` into ``folder``, which must be the working directory and empty, and migrate it."""
+    for name, data in sources.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    result = migrate([Path(".")], settings)
+    status = {path: program.status for program in result.programs for path in program.files}
+    goes = {file.path for file in result.changed if status[file.path] in ("migrated", "partial")}
+    written = {file.path: file.after if file.path in goes else file.before for file in result.files if goes}
+    return Outcome({name: written[name] or sources[name] for name in sources} if goes else {}, _text(result), result)
+
+
+def _text(result: Result) -> str:
+    lines = [f"program {program.status}" for program in result.programs]
+    lines += [f"{file.path} {file.status}: {file.reason}" for file in result.files if file.reason]
+    several = len(result.files) > 1
+    for found in result.findings:
+        place = f"{found.path}:{found.line}:{found.column}" if several else f"{found.line}:{found.column}"
+        lines.append(f"{place} {found.rule} {found.class_}  {found.message}")
+    return "".join(line + "\n" for line in lines)
+
+
+def main(wanted: list[str]) -> None:
+    for case in cases():
+        name = case.relative_to(ROOT).as_posix()
+        if wanted and not any(text in name for text in wanted):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            outcome = run(files(case, "before"), settings_of(case), Path(folder))
+            os.chdir(ROOT)
+        shutil.rmtree(case / "after", ignore_errors=True)
+        (case / "after.py").unlink(missing_ok=True)
+        for path, data in outcome.written.items():
+            target = case / "after" / path if (case / "before").is_dir() else case / "after.py"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        (case / "findings.txt").write_text(outcome.findings, "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
