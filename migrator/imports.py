@@ -52,7 +52,8 @@ class _Arrangement:
         self.helpers = _with_dependencies(need.item for need in needs if not isinstance(need.item, Import))
         self.renames: dict[str, str] = {}
         self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
-        self.local_only = bool(unused) and all(b.scope.kind != "module" for b in unused)
+        homes = [need.scope for need in needs if not isinstance(need.item, Import)]
+        self.local_only = bool(homes) and all(scope.kind != "module" for scope in homes)
 
     def result(self) -> Dependencies:
         sources = self.name_helpers()
@@ -146,7 +147,9 @@ class _Arrangement:
 
     def top_imports(self, items: Sequence[Import]) -> Iterator[Edit]:
         gone = [b for b in self.unused if b.scope.kind == "module"]
-        slot, in_slot = self.slot(gone), []
+        slot = self.slot(gone)
+        in_slot: list[str] = []
+        alone: list[str] = []
         for item, line in self.statements(items):
             near = self.neighbours(item)
             if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
@@ -154,7 +157,9 @@ class _Arrangement:
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
-                yield self.own_section(item, line)
+                alone.append(line)
+        if alone:
+            yield self.own_section(alone)
         yield from self.replace_imports(gone, in_slot)
 
     def statements(self, items: Sequence[Import]) -> Iterator[tuple[Import, str]]:
@@ -189,15 +194,16 @@ class _Arrangement:
             return Insert(earlier[-1].body[-1], "after", Template(line))
         return Insert(near[0].body[0], "before", Template(line))
 
-    def own_section(self, item: Import, line: str) -> Edit:
+    def own_section(self, lines: Sequence[str]) -> Edit:
+        """Imports that have no neighbours of their kind: above the others, a blank line between them."""
+        text = "\n".join(lines)
         first = next((s for s in self.block.imports if _root_of(s) != "__future__"), None)
         if first is not None:
-            gap = "\n" if _is_standard(item.module) and not any(map(_is_standard_line, self.block.imports)) else ""
-            return Insert(first.body[0], "before", Template(line + gap))
+            return Insert(first.body[0], "before", Template(text + "\n"))
         if self.block.imports:
-            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + line))
+            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + text))
         assert self.block.anchor is not None
-        return Insert(_first_statement(self.block.anchor), "before", Template(line))
+        return Insert(_first_statement(self.block.anchor), "before", Template(text))
 
     def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
         """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""

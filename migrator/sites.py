@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrator.api import Finding, Module, Site
 from migrator.bindings import Binding, Reference, Scope, dotted_name
+from migrator.layout import Span
 from migrator.notices import ESCAPES, OPTIONAL, STAR, STRING
 from migrator.registry import Registry, Rule
 from migrator.verify import comment_spans
@@ -20,14 +21,14 @@ from migrator.verify import comment_spans
 class Found:
     """The sites of one module, the uses that stay (rule ID and finding), and the bindings that may go.
 
-    ``type_comments`` are offsets of comments that name Horovod in a type; ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
+    ``type_comments`` are places in comments that name Horovod in a type; ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
     """
 
     sites: tuple[Site, ...]
     refusals: tuple[tuple[str, Finding], ...]
     bindings: tuple[Binding, ...]
     leads: frozenset[int] = frozenset()
-    type_comments: tuple[int, ...] = ()
+    type_comments: tuple[tuple[Span, Site], ...] = ()
 
 
 class Finder(Protocol):
@@ -119,7 +120,7 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
             refusals += [refusal] if refusal else []
     refusals += _stars(module, resolver)
     refusals += _strings(module, bindings)
-    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads), _type_comments(module, bindings))
+    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads), tuple(_in_type_comments(module, bindings, resolver)))
 
 
 def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
@@ -213,17 +214,26 @@ def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
             yield STAR, _blocked(statement, f"the star import hides which names of {source} this file uses")
 
 
-_TYPE_COMMENT = re.compile(r"#\s*type:\s*(?!ignore\b)[^\r\n]*")
+_TYPE_COMMENT = re.compile(r"#\s*type:\s*(?!ignore\b)")
+_CHAIN = re.compile(r"\b\w+(?:\.\w+)+")
 
 
-def _type_comments(module: Module, bindings: Sequence[Binding]) -> tuple[int, ...]:
-    names = {binding.name for binding in bindings}
-    if not names or "type:" not in module.text:
-        return ()
-    comments = ((span.start, module.text[span.start : span.end]) for span in comment_spans(module.text))
-    return tuple(
-        start for start, text in comments if _TYPE_COMMENT.match(text) and names & set(re.findall(r"\b\w+(?=\.)", text))
-    )
+def _in_type_comments(module: Module, bindings: Sequence[Binding], resolver: Resolver) -> Iterator[tuple[Span, Site]]:
+    """Uses that no parser sees: ``# type: (hvd.Compression) -> None``."""
+    known = {b.name: b for b in bindings if b.scope.kind == "module"}
+    if not known or "type:" not in module.text:
+        return
+    for comment in comment_spans(module.text):
+        text = module.text[comment.start : comment.end]
+        if not _TYPE_COMMENT.match(text):
+            continue
+        for chain in _CHAIN.finditer(text):
+            root, _, rest = chain[0].partition(".")
+            if root in known:
+                span = Span(comment.start + chain.start(), comment.start + chain.end())
+                symbol = resolver.registry.canonical(f"{resolver.symbol(known[root], module)}.{rest}")
+                scope = module.index.scope
+                yield span, Site(symbol, cst.parse_expression(chain[0]), None, module, scope, scope)
 
 
 _DOTTED = re.compile(r"(horovod|sparkdl)(\.\w+)+")

@@ -14,9 +14,9 @@ from migrator import notices
 from migrator.api import Context, Finding, Module, NextStep, Refusal, Site
 from migrator.bindings import Binding, Reference, index
 from migrator.config import Settings, is_selected
-from migrator.edits import Conflict, Edit, Editor, Insert, Splices, Template, around, nodes_of
+from migrator.edits import Conflict, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
 from migrator.imports import Need, arrange
-from migrator.layout import Layout, RoundTripError, lay_out, line_starts
+from migrator.layout import Layout, RoundTripError, Span, lay_out
 from migrator.program import locate, root_of
 from migrator.registry import Registry, load_rules
 from migrator.result import Diagnostic, FileResult, ProgramResult, ProgramStatus
@@ -48,11 +48,17 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """A finding with the rule that gave it and the site it is about."""
+    """A finding with the rule that gave it and the site it is about; ``span`` where that is in a comment."""
 
     rule: str
     finding: Finding
     site: Site | None = None
+    span: Span | None = None
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Edits of the tree."""
+        return self.finding.edits if self.span is None else ()
 
     @property
     def is_blocked(self) -> bool:
@@ -202,6 +208,8 @@ class _Migration:
             answers[id(site.module)] += self.answer(site, context)
         for file in self.files:
             answers[id(file.module)] += (_Answer(rule, finding) for rule, finding in file.found.refusals)
+            for span, site in file.found.type_comments:
+                answers[id(file.module)] += (replace(a, span=span) for a in self.answer(site, context))
         return answers, tuple(dict.fromkeys(step.text for step in context.plan(NextStep)))
 
     def answer(self, site: Site, context: Context) -> Iterator[_Answer]:
@@ -226,13 +234,13 @@ class _Migration:
         try:
             layout = lay_out(file.module.index.tree, file.source.text, _wanted(file, answers))
             after, unused, answers = self.rewrite(file, answers, layout)
-            wrong = [(message, None) for message in problems(file.source.text, after)]
+            wrong = [(message, None) for message in problems(file.source.text, after, _bound_elsewhere(file.module))]
             wrong += [] if any(answer.is_blocked for answer in answers) else _still_used(file, unused)
         except Conflict as conflict:
             wrong = [(str(conflict), conflict.nodes[1])]
         except (RoundTripError, RecursionError) as error:
             wrong = [(str(error) or "the file nests too deeply", None)]
-        placed = [*self.place(file, answers, layout), *self.outside(file), *self.type_comments(file)]
+        placed = [*self.place(file, answers, layout), *self.outside(file)]
         placed += [self.check_failure(file, message, node, layout) for message, node in wrong]
         return _Change(file, file.source.text if wrong else after, tuple(placed))
 
@@ -241,7 +249,7 @@ class _Migration:
     ) -> tuple[str, list[Binding], list[_Answer]]:
         """The new text, the bindings that it no longer has, and what there is to say of each place."""
         kept = [answer for answer in answers if not answer.is_blocked]
-        edits = [edit for answer in kept for edit in answer.finding.edits]
+        edits = [edit for answer in kept for edit in answer.edits]
         if self.settings.partial:
             edits += [todo for answer in answers if answer.is_blocked for todo in self.todo(file, answer, layout)]
         editor = Editor(file.module.index, layout, file.source.newline)
@@ -252,6 +260,7 @@ class _Migration:
         needs = [need for answer in answers if not answer.is_blocked for need in _needs(answer)]
         dependencies = arrange(file.module.index, needs, unused)
         splices = replace(editor, renames=dependencies.renames).splices([*edits, *dependencies.edits])
+        splices = Splices.of([*splices.all, *_in_comments(answers)])
         return splices.apply(file.source.text), unused, [*answers, *_import_answers(file, unused)]
 
     def todo(self, file: _File, answer: _Answer, layout: Layout) -> Iterator[Edit]:
@@ -265,8 +274,8 @@ class _Migration:
     def place(self, file: _File, answers: Sequence[_Answer], layout: Layout | None) -> Iterator[Diagnostic]:
         for answer in answers:
             line, column = 1, 1
-            if layout is not None and id(answer.finding.node) in layout.spans:
-                line, column = layout.position(layout.span(answer.finding.node).start)
+            if layout is not None and (answer.span or id(answer.finding.node) in layout.spans):
+                line, column = layout.position((answer.span or layout.span(answer.finding.node)).start)
             symbol = answer.site.symbol if answer.site else ""
             finding = answer.finding
             yield Diagnostic(
@@ -278,14 +287,6 @@ class _Migration:
     ) -> Diagnostic:
         line, column = layout.position(layout.span(node).start) if layout and node else (1, 1)
         return Diagnostic(file.given.path, line, column, notices.CHECK, "blocked", "", message, self.name)
-
-    def type_comments(self, file: _File) -> Iterator[Diagnostic]:
-        starts = line_starts(file.source.text)
-        for offset in file.found.type_comments:
-            line = bisect_right(starts, offset)
-            message = "the type comment names Horovod, which a rewrite of the code would leave without meaning"
-            column = offset - starts[line - 1] + 1
-            yield Diagnostic(file.given.path, line, column, notices.STRING, "blocked", "", message, self.name)
 
     def outside(self, file: _File) -> Iterator[Diagnostic]:
         if not file.given.is_given and file.found.bindings:
@@ -325,10 +326,29 @@ def _with_label(finding: Finding, site: Site) -> Finding:
     return finding
 
 
+def _bound_elsewhere(module: Module) -> set[str]:
+    """Names whose only binding reads them (``x = wrap(x)``): a star import or other code out of sight binds them first."""
+
+    def reads_itself(binding: Binding) -> bool:
+        uses = (r.node for r in module.index.references[binding.name])
+        return binding.value is not None and any(binding.value in module.index.ancestors(node) for node in uses)
+
+    return {
+        name for name, bindings in module.index.scope.bindings.items() if all(reads_itself(binding) for binding in bindings)
+    }
+
+
 def _shows(answer: _Answer, shown: Collection[int]) -> bool:
     """Whether any edit of ``answer`` shows in the result; the others lie in what another edit takes away."""
-    edits = answer.finding.edits
+    edits = answer.edits
     return answer.is_blocked or not edits or any(id(edit.place) in shown for edit in edits)
+
+
+def _in_comments(answers: Sequence[_Answer]) -> Iterator[Splice]:
+    for answer in answers:
+        for edit in answer.finding.edits:
+            if answer.span is not None and not answer.is_blocked and isinstance(edit, Replace):
+                yield Splice(answer.span, (edit.template.text,), edit.node)
 
 
 def _dropped(answer: _Answer) -> _Answer:
@@ -339,12 +359,12 @@ def _dropped(answer: _Answer) -> _Answer:
 def _wanted(file: _File, answers: Sequence[_Answer]) -> list[cst.CSTNode]:
     """Every node whose place is needed: for edits, findings, imports and the references to Horovod."""
     module = file.module
-    nodes: list[cst.CSTNode] = [answer.finding.node for answer in answers]
+    nodes: list[cst.CSTNode] = [answer.finding.node for answer in answers if answer.span is None]
     nodes += [binding.node for binding in file.found.bindings]
     lines = [part for node in nodes for part in around(module.index, node)]
     lines += [part for statement in module.index.tree.body for part in around(module.index, statement)]
     nodes += [reference.node for b in file.found.bindings for reference in module.index.references[b.name]]
-    edits = [edit for answer in answers for edit in answer.finding.edits]
+    edits = [edit for answer in answers for edit in answer.edits]
     return [*nodes, *lines, *nodes_of(module.index, edits)]
 
 

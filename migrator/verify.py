@@ -8,7 +8,7 @@ import re
 import symtable
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from migrator.layout import Span
 
@@ -76,7 +76,7 @@ def _declared_global(table: symtable.SymbolTable, name: str) -> bool:
     return False
 
 
-def problems(before: str, after: str) -> Iterator[str]:
+def problems(before: str, after: str, bound_elsewhere: Collection[str] = ()) -> Iterator[str]:
     """What is wrong with ``after``, made from ``before``; nothing if all is well."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -89,7 +89,7 @@ def problems(before: str, after: str) -> Iterator[str]:
             return
         if lost := comments(before) - comments(after):
             yield f"the result would lose the comment {next(iter(lost))!r}"
-        if loose := sorted(unbound_names(after) - unbound_names(before)):
+        if loose := sorted(unbound_names(after) - unbound_names(before) - set(bound_elsewhere)):
             yield f"the result would use {', '.join(loose)} without binding it"
 
 

@@ -68,9 +68,8 @@ def run(sources: Files, settings: Settings, folder: Path) -> Outcome:
         path.write_bytes(data)
     result = migrate([Path(".")], settings)
     status = {path: program.status for program in result.programs for path in program.files}
-    goes = {file.path for file in result.changed if status[file.path] in ("migrated", "partial")}
-    written = {file.path: file.after if file.path in goes else file.before for file in result.files if goes}
-    return Outcome({name: written[name] or sources[name] for name in sources} if goes else {}, _text(result), result)
+    goes = {file.path: file.after for file in result.changed if status[file.path] in ("migrated", "partial")}
+    return Outcome(sources | goes if goes else {}, _text(result), result)
 
 
 def _text(result: Result) -> str:
@@ -90,7 +89,10 @@ def main(wanted: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            outcome = run(files(case, "before"), settings_of(case), Path(folder))
+            try:
+                outcome = run(files(case, "before"), settings_of(case), Path(folder))
+            except Exception as error:
+                print(case, "FAILED", repr(error)); os.chdir(ROOT); continue
             os.chdir(ROOT)
         shutil.rmtree(case / "after", ignore_errors=True)
         (case / "after.py").unlink(missing_ok=True)

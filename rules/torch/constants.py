@@ -41,3 +41,11 @@ def adasum(site: Site, context: Context) -> Finding:
         raise Refusal("Adasum has no counterpart in torch.distributed")
     message = "Adasum has no counterpart: the program raises an error when the flag asks for it"
     return site.replace(expression("adasum()"), class_="review", message=message, helpers=["adasum"])
+
+
+@rule("HVD206", "constants", symbols=["horovod.torch.Compression"])
+def compression_type(site: Site, context: Context) -> Finding:
+    holder = site.module.index.parent(site.node)
+    if holder is not None and not any(isinstance(h, cst.Annotation) for h in site.module.index.ancestors(site.node)):
+        raise Refusal("the class of compressions is used as a value")
+    return site.replace(expression("torch.dtype"), class_="review", message="Compression → torch.dtype", imports=[TORCH])

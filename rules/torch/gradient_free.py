@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migrator.api import Module, Site, cst, dotted_name
 
-from .values import possible_values
+from .values import possible_values, symbol_of
 
 _MAKERS = frozenset(
     {
@@ -31,6 +31,9 @@ def is_detached(node: cst.BaseExpression, module: Module) -> bool:
 def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
     if isinstance(node, cst.Attribute):
         return node.attr.value == "data"
+    if isinstance(node, cst.BinaryOperation):
+        sides = (node.left, node.right)
+        return all(_is_number(side, module) or is_detached(side, module) for side in sides)
     if not isinstance(node, cst.Call):
         return False
     if any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args):
@@ -42,6 +45,13 @@ def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
         return False
     method = node.func.attr.value
     return method in _DETACHING or (method in _KEEPING and is_detached(node.func.value, module))
+
+
+def _is_number(node: cst.BaseExpression, module: Module) -> bool:
+    if isinstance(node, cst.Call):
+        known = symbol_of(node.func, module).startswith("horovod.torch.") and not node.args
+        return known or dotted_name(node.func) in ("len", "int", "float")
+    return isinstance(node, (cst.Integer, cst.Float))
 
 
 def is_integer(node: cst.BaseExpression, module: Module) -> bool:

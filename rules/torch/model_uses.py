@@ -40,6 +40,7 @@ class Tracker:
     name: str
     home: Scope | None
     wrap: cst.CSTNode
+    dropped: tuple[cst.CSTNode, ...]
     uses: Uses
     seen: set[tuple[int, str]] = field(default_factory=set)
 
@@ -60,11 +61,16 @@ class Tracker:
     def follow(self) -> None:
         """Look at every use of the model."""
         for node in self.references():
-            if not self.is_assigned(node):
+            if not self.is_assigned(node) and not self.is_dropped(node):
                 self.look(node, self.when(node))
 
     def is_assigned(self, node: cst.BaseExpression) -> bool:
         return isinstance(self.index.parent(node), (cst.AssignTarget, cst.AnnAssign))
+
+    def is_dropped(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` stands in a call that the migration takes away."""
+        holders = {id(holder) for holder in self.index.ancestors(node)}
+        return any(id(call) in holders for call in self.dropped)
 
     def when(self, node: cst.CSTNode) -> When:
         """Before the wrap only where the text says so in the function that wraps; functions run later."""
@@ -181,7 +187,7 @@ class Tracker:
             if not self.always_gets_model(function, parameter):
                 self.doubt(f"{function.name.value}() may be called with another model")
             inner = Tracker(
-                self.module, parameter, self.index.scopes[id(function)], self.wrap, self.uses, self.seen
+                self.module, parameter, self.index.scopes[id(function)], self.wrap, self.dropped, self.uses, self.seen
             )
             if any(b.kind != "parameter" for b in self.index.scopes[id(function)].bindings[parameter]):
                 self.doubt(f"{parameter!r} is assigned in {function.name.value}()")

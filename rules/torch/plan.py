@@ -191,7 +191,8 @@ class _Proof:
         assert self.model is not None
         name = dotted_name(self.model).rpartition(".")[2]
         home = self.site.scope.home(name) if isinstance(self.model, cst.Name) else None
-        return Tracker(self.module, name, home, self.wrap.target, found)
+        dropped = [*self.context.uses(WRAPPER), *self.context.uses(BROADCAST), *self.context.uses(BROADCAST_STATE)]
+        return Tracker(self.module, name, home, self.wrap.target, tuple(site.target for site in dropped), found)
 
     def asked(self) -> Iterator[str]:
         """What the optimizer's arguments say."""
