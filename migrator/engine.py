@@ -18,7 +18,8 @@ from migrator.notices import OTHER_KIND
 from migrator.result import Diagnostic, FileResult, Result
 
 if TYPE_CHECKING:
-    from migrator.transform import Input, Outcome
+    from migrator.reading import Input
+    from migrator.transform import Outcome
 
 Progress = Callable[[int, int], None]
 _STACK = 512 * 1024 * 1024
@@ -47,7 +48,7 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
     """Migrate one file given as bytes; nothing else is read."""
     if not mentions_horovod(data):
         return Result(files=(FileResult(name, "unchanged", before=data, after=data),))
-    from migrator.transform import Input
+    from migrator.reading import Input
 
     outcome = _with_deep_stack([Input(Path(name).absolute(), name, data)], settings)
     return Result(outcome.findings, outcome.files, outcome.programs)
@@ -57,7 +58,7 @@ def _programs(using: Mapping[Path, bytes]) -> list[list[Input]]:
     if not using:
         return []
     from migrator.program import group
-    from migrator.transform import Input
+    from migrator.reading import Input
 
     def inputs(files: Sequence[Path], given: bool) -> Iterator[Input]:
         for file in files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -13,6 +13,7 @@ from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, rena
 from migrator.helpers import HelperSource, helper_source
 
 Features = frozenset[str]
+HelperKey = tuple[str, Features]
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Need:
     """An import or a helper that edits under ``scope`` rely on."""
 
     scope: Scope
-    item: Import | tuple[str, Features]
+    item: Import | HelperKey
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,42 @@ class _Block:
     anchor: cst.CSTNode | None
 
 
-def arrange(index: Index, needs: Collection[Need], unused: Sequence[Binding]) -> Dependencies:
-    """Decide on names and places for ``needs``; ``unused`` are bindings that nothing refers to any more."""
+def arrange(
+    index: Index, needs: Collection[Need], unused: Sequence[Binding], helper_module: str = ""
+) -> Dependencies:
+    """Decide on names and places for ``needs``; ``unused`` are bindings that nothing refers to any more.
+
+    Helpers are put into the module itself, or imported from ``helper_module``.
+    """
+    if helper_module:
+        needs = [_imported_helper(need, helper_module) for need in needs]
     return _Arrangement(index, tuple(needs), tuple(unused)).result()
+
+
+def _imported_helper(need: Need, helper_module: str) -> Need:
+    if isinstance(need.item, Import):
+        return need
+    return Need(need.scope, Import(helper_module, helper_source(*need.item).name))
+
+
+def helper_module_text(items: Iterable[HelperKey]) -> str:
+    """A module that holds the helpers of ``items`` and those that they call."""
+    sources = [helper_source(name, features) for name, features in _with_dependencies(items)]
+    imports = {Import(*item) for source in sources for item in source.imports}
+    sections = [[i for i in imports if _is_standard(i.module) is standard] for standard in (True, False)]
+    heads = ["\n".join(line for _, line in import_statements(part, lambda item: item.local)) for part in sections if part]
+    return "\n\n\n".join(["\n\n".join(heads), *(source.text for source in sources)]) + "\n"
+
+
+def import_statements(items: Iterable[Import], local: Callable[[Import], str]) -> Iterator[tuple[Import, str]]:
+    """One statement for each module, in the order of the alphabet, with the first item that it imports."""
+    groups: dict[object, list[Import]] = {}
+    for item in sorted(items, key=_import_key):
+        groups.setdefault(item.module if item.name else item, []).append(item)
+    for group in groups.values():
+        lines = [item.statement(local(item)) for item in group]
+        names = sorted(line.partition(" import ")[2] for line in lines)
+        yield group[0], lines[0] if len(group) == 1 else f"from {group[0].module} import {', '.join(names)}"
 
 
 class _Arrangement:
@@ -163,14 +197,7 @@ class _Arrangement:
         yield from self.replace_imports(gone, in_slot)
 
     def statements(self, items: Sequence[Import]) -> Iterator[tuple[Import, str]]:
-        """One statement for each module, in the order of the alphabet, with the first item that it imports."""
-        by_module: dict[tuple[bool, str], list[Import]] = {}
-        for item in sorted(items, key=_import_key):
-            by_module.setdefault(_import_key(item) if item.name else (False, repr(item)), []).append(item)
-        for group in by_module.values():
-            lines = [item.statement(self.renames.get(item.local, item.local)) for item in group]
-            names = sorted(line.partition(" import ")[2] for line in lines)
-            yield group[0], lines[0] if len(group) == 1 else f"from {group[0].module} import {', '.join(names)}"
+        return import_statements(items, lambda item: self.renames.get(item.local, item.local))
 
     def neighbours(self, item: Import) -> list[cst.SimpleStatementLine]:
         """The imports of the module's head among which ``item`` belongs."""
@@ -366,7 +393,7 @@ def _blank_lines(statement: cst.CSTNode) -> int:
 def _line_key(line: cst.SimpleStatementLine) -> tuple[bool, str]:
     part = line.body[0]
     if isinstance(part, cst.ImportFrom):
-        return True, dotted_name(part.module).lower()
+        return True, "." * len(part.relative) + dotted_name(part.module).lower()
     return False, dotted_name(_names(part)[0].name).lower()
 
 

@@ -35,6 +35,7 @@ class FileResult:
     before: bytes = b""
     after: bytes = b""
     encoding: str = "utf-8"
+    is_new: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class _Job:
     temp: Path
     before: bytes
     after: bytes
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,13 @@ def _jobs(changes: Sequence[tuple[Path, bytes, bytes]]) -> tuple[_Job, ...]:
         target = Path(os.path.realpath(path))
         if target in jobs:
             raise WriteError(path, "is written twice")
-        jobs[target] = _Job(target, target.parent / f".hvd-migrate-{token}-{index}.tmp", before, after)
+        jobs[target] = _Job(target, target.parent / f".hvd-migrate-{token}-{index}.tmp", before, after, is_new(target, before))
     return tuple(jobs.values())
+
+
+def is_new(path: Path, before: bytes) -> bool:
+    """Whether a change creates its file: there is none, and nothing is expected in it."""
+    return not before and not os.path.lexists(path)
 
 
 def _common_folder(jobs: Sequence[_Job]) -> Path:
@@ -166,6 +172,8 @@ def _common_folder(jobs: Sequence[_Job]) -> Path:
 
 
 def _check(job: _Job) -> None:
+    if job.is_new and not os.path.lexists(job.target):
+        return
     try:
         mode = os.lstat(job.target).st_mode
         if not stat.S_ISREG(mode):
@@ -208,10 +216,19 @@ def _create(path: Path, content: bytes, like: os.stat_result | None = None) -> N
             file.flush()
             if like:
                 _imitate(descriptor, like)
+            elif path.name != JOURNAL:
+                os.fchmod(descriptor, _usual_mode())
             os.fsync(descriptor)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _usual_mode() -> int:
+    """The mode that a new file gets from this process."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def _imitate(descriptor: int, like: os.stat_result) -> None:
@@ -235,7 +252,7 @@ def _sync_folders(paths: Iterable[Path]) -> None:
 def _stage_all(jobs: Sequence[_Job], content: Callable[[_Job], bytes]) -> None:
     for job in jobs:
         try:
-            _create(job.temp, content(job), os.lstat(job.target))
+            _create(job.temp, content(job), None if job.is_new else os.lstat(job.target))
         except OSError as error:
             raise WriteError(job.target, explain(error)) from error
     _sync_folders(job.temp for job in jobs)
@@ -261,9 +278,12 @@ def _replace(job: _Job) -> None:
 def _undo(jobs: Sequence[_Job]) -> None:
     replaced = [job for job in jobs if not job.temp.exists() and _content_hash(job.target) == _hash(job.after)]
     try:
-        _stage_all(replaced, lambda job: job.before)
+        _stage_all([job for job in replaced if not job.is_new], lambda job: job.before)
         for job in replaced:
-            _replace(job)
+            if job.is_new:
+                job.target.unlink()
+            else:
+                _replace(job)
     except BaseException as error:
         raise _HalfWrittenError(jobs[0].target, f"its program is half written, run again to finish: {error}") from error
 
@@ -336,7 +356,8 @@ def _decide(items: Sequence[_Item]) -> tuple[tuple[_Item, ...], tuple[Problem, .
 def _item(folder: Path, entry: _Entry) -> _Item:
     target = folder / entry.path
     temp = target.parent / entry.temp
-    return _Item(target, temp, entry, _content_hash(target), _content_hash(temp))
+    content = _content_hash(target) if os.path.lexists(target) else _hash(b"")
+    return _Item(target, temp, entry, content, _content_hash(temp))
 
 
 def _is_alive(pid: int) -> bool:
@@ -378,6 +399,8 @@ def _is_inside(path: str) -> bool:
 def _file_patch(file: FileResult) -> bytes:
     old, new = (_quote(os.fsencode(f"{side}/{file.path}")) for side in "ab")
     head = b"diff --git %b %b\n--- %b\n+++ %b\n" % (old, new, _end(old), _end(new))
+    if file.is_new:
+        head = b"diff --git %b %b\nnew file mode 100644\n--- /dev/null\n+++ %b\n" % (old, new, _end(new))
     before, after = (_lines(data) for data in (file.before, file.after))
     return head + b"".join(_patch_line(line) for line in islice(difflib.unified_diff(before, after), 2, None))
 

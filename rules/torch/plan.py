@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Literal
 
 from migrator.api import Context, NextStep, Refusal, Scope, Site, cst, dotted_name, planner, statement_line
@@ -206,8 +207,16 @@ class _Proof:
             yield "there are sparse gradients"
         if self.wrap is self.site and self.context.uses(BROADCAST):
             yield "the parameters are broadcast elsewhere"
-        if len(self.context.modules) > 1 and self.module.index.scope_of(self.wrap.target).kind == "module":
-            yield "other files of the program may use the model"
+        if self.is_imported():
+            yield "other files of the program import the model, or its module"
+
+    def is_imported(self) -> bool:
+        """Whether another file of the program may get hold of a model at module level."""
+        name = dotted_name(self.model).partition(".")[0] if self.model is not None else ""
+        wanted = {name, PurePath(self.module.path).stem}
+        others = (module for module in self.context.modules if module is not self.module)
+        symbols = (b.symbol for m in others for found in m.index.scope.bindings.values() for b in found)
+        return any(symbol is not None and wanted & set(symbol.split(".")) for symbol in symbols)
 
     def surroundings(self) -> Iterator[str]:
         """What the rest of the module says."""

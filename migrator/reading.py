@@ -1,0 +1,96 @@
+"""Bytes of a file become a parsed and indexed module, or a reason why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from migrator.api import Module
+from migrator.bindings import index
+from migrator.program import locate, root_of
+from migrator.registry import Registry
+from migrator.sites import Found, Resolver, find_sites
+from migrator.source import Source, SourceError, decode
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file of a program: where it is, how reports name it, its bytes, and whether the run may write it."""
+
+    file: Path
+    path: str
+    data: bytes
+    is_given: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class File:
+    """A file that was read and parsed, with what was found in it."""
+
+    given: Input
+    source: Source
+    module: Module
+    found: Found
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that stays as it is, with the line (from 1) and the reason."""
+
+    given: Input
+    line: int
+    reason: str
+
+
+def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], list[Unreadable]]:
+    """Parse the files of a program and find its sites; files that cannot be parsed come with the reason."""
+    modules: dict[Path, tuple[Input, Source, Module]] = {}
+    unreadable: list[Unreadable] = []
+    for given in inputs:
+        try:
+            source = decode(given.path, given.data)
+            modules[given.file] = given, source, Module(given.path, source.text, index(_parse(source)))
+        except SourceError as error:
+            unreadable.append(Unreadable(given, error.line, error.reason))
+    return _with_sites(modules, registry), unreadable
+
+
+def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: Registry) -> list[File]:
+    paths = {id(module): given.file for given, _, module in modules.values()}
+
+    def find(module: Module, name: str) -> Module | None:
+        importer = paths[id(module)]
+        target = locate(importer, name, root_of(importer))
+        return modules[target][2] if target in modules else None
+
+    resolver = Resolver(registry, find)
+    return [File(given, source, module, find_sites(module, resolver)) for given, source, module in modules.values()]
+
+
+def _parse(source: Source) -> cst.Module:
+    text = re.sub(r"\r(?!\n)", "\n", source.text) if "\r" in source.text else source.text
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise _syntax_error(text, error.raw_line, error.message) from None
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the native parser panics with a class of its own
+        raise _syntax_error(text, 1, f"the parser failed: {type(error).__name__}") from None
+
+
+def _syntax_error(text: str, line: int, message: str) -> SourceError:
+    """The reason why ``text`` does not parse, in Python's own words where it has any."""
+    try:
+        compile(text, "source", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        reason = (error.msg or message).partition(". Did you mean")[0]
+        kind = "Python 2 source" if "Missing parentheses" in reason else "broken syntax"
+        return SourceError(error.lineno or line, f"{kind}: {reason}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SourceError(line, str(error) or type(error).__name__)
+    return SourceError(line, message.splitlines()[0])

@@ -1,0 +1,202 @@
+"""One file: answers in, new text out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrator import notices
+from migrator.answers import Answer
+from migrator.api import Finding, Module
+from migrator.bindings import Binding, Reference
+from migrator.edits import Conflict, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
+from migrator.imports import HelperKey, Need, arrange
+from migrator.layout import Layout, RoundTripError, lay_out
+from migrator.reading import File
+from migrator.verify import problems
+
+Wrong = tuple[str, cst.CSTNode | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A file with its edits settled but for imports and helpers; ``wrong`` says why there is nothing more to do."""
+
+    file: File
+    answers: tuple[Answer, ...]
+    layout: Layout | None
+    edits: tuple[Edit, ...] = ()
+    unused: tuple[Binding, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+
+    @property
+    def needs(self) -> list[Need]:
+        """The imports and helpers that the new code relies on."""
+        return [need for answer in self.answers if not answer.is_blocked for need in _needs(answer)]
+
+    @property
+    def helpers(self) -> list[HelperKey]:
+        """The helpers among the needs."""
+        return [need.item for need in self.needs if isinstance(need.item, tuple)]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A file's new text, equal to the old where something is ``wrong`` with it."""
+
+    draft: Draft
+    after: str
+    wrong: tuple[Wrong, ...]
+
+
+def draft(file: File, answers: Sequence[Answer], *, partial: bool) -> Draft:
+    """Settle the edits of ``file``; with ``partial``, what is blocked gets a TODO line."""
+    layout: Layout | None = None
+    try:
+        layout = lay_out(file.module.index.tree, file.source.text, _wanted(file, answers))
+        edits = [edit for answer in answers if not answer.is_blocked for edit in answer.edits]
+        if partial:
+            blocked = [answer for answer in answers if answer.is_blocked and answer.span is None]
+            edits += [todo for answer in blocked for todo in _todo(file, answer, layout)]
+        splices = Editor(file.module.index, layout, file.source.newline).splices(edits)
+    except (Conflict, RoundTripError, RecursionError) as error:
+        return Draft(file, tuple(answers), layout, wrong=(_reason(error),))
+    unused = _unused(file, splices, layout)
+    shown = {id(splice.node) for splice in splices.carried_out()}
+    answers = [answer if _shows(answer, shown) else _dropped(answer) for answer in answers]
+    return Draft(file, (*answers, *_import_answers(file, unused)), layout, tuple(edits), tuple(unused))
+
+
+def finish(made: Draft, helper_module: str) -> Rewritten:
+    """Bring in imports and helpers, the latter from ``helper_module`` if there is one, and check the result."""
+    text = made.file.source.text
+    if made.wrong or made.layout is None:
+        return Rewritten(made, text, made.wrong)
+    try:
+        dependencies = arrange(made.file.module.index, made.needs, made.unused, helper_module)
+        editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
+        splices = editor.splices([*made.edits, *dependencies.edits])
+    except Conflict as conflict:
+        return Rewritten(made, text, (_reason(conflict),))
+    comments = tuple(_in_comments(made.answers))
+    after = Splices.of([*splices.all, *comments]).apply(text)
+    wrong = tuple(_checked(made, Splices.of(comments).apply(text), after))
+    return Rewritten(made, text if wrong else after, wrong)
+
+
+def _reason(error: Exception) -> Wrong:
+    node = error.nodes[1] if isinstance(error, Conflict) else None
+    return str(error) or "the file nests too deeply", node
+
+
+def _checked(made: Draft, before: str, after: str) -> Iterator[Wrong]:
+    for message in problems(before, after, _bound_elsewhere(made.file.module)):
+        yield message, None
+    if not any(answer.is_blocked for answer in made.answers):
+        yield from _still_used(made.file, made.unused)
+
+
+def _todo(file: File, answer: Answer, layout: Layout) -> Iterator[Edit]:
+    line = _line_of(file.module, answer.finding.node)
+    text = f"# TODO({answer.rule}): {answer.finding.message}"
+    start = layout.line_start(layout.span(line).start)
+    if not start or layout.text[layout.line_start(start - 1) : start].strip() != text:
+        yield Insert(line, "before", Template(text))
+
+
+def _bound_elsewhere(module: Module) -> set[str]:
+    """Names whose only binding reads them (``x = wrap(x)``): a star import or other code out of sight binds them first."""
+
+    def reads_itself(binding: Binding) -> bool:
+        uses = (r.node for r in module.index.references[binding.name])
+        return binding.value is not None and any(binding.value in module.index.ancestors(node) for node in uses)
+
+    return {
+        name for name, bindings in module.index.scope.bindings.items() if all(reads_itself(binding) for binding in bindings)
+    }
+
+
+def _shows(answer: Answer, shown: Collection[int]) -> bool:
+    """Whether any edit of ``answer`` shows in the result; the others lie in what another edit takes away."""
+    edits = answer.edits
+    return answer.is_blocked or not edits or any(id(edit.place) in shown for edit in edits)
+
+
+def _in_comments(answers: Sequence[Answer]) -> Iterator[Splice]:
+    for answer in answers:
+        for edit in answer.finding.edits:
+            if answer.span is not None and not answer.is_blocked and isinstance(edit, Replace):
+                yield Splice(answer.span, (edit.template.text,), edit.node)
+
+
+def _dropped(answer: Answer) -> Answer:
+    finding = Finding(answer.finding.node, "exact", "goes with the call that it was an argument of")
+    return Answer(answer.rule, finding, answer.site)
+
+
+def _wanted(file: File, answers: Sequence[Answer]) -> list[cst.CSTNode]:
+    """Every node whose place is needed: for edits, findings, imports and the references to Horovod."""
+    module = file.module
+    nodes: list[cst.CSTNode] = [answer.finding.node for answer in answers if answer.span is None]
+    nodes += [binding.node for binding in file.found.bindings]
+    lines = [part for node in nodes for part in around(module.index, node)]
+    lines += [part for statement in module.index.tree.body for part in around(module.index, statement)]
+    nodes += [reference.node for b in file.found.bindings for reference in module.index.references[b.name]]
+    edits = [edit for answer in answers for edit in answer.edits]
+    return [*nodes, *lines, *nodes_of(module.index, edits)]
+
+
+def _line_of(module: Module, node: cst.CSTNode) -> cst.BaseSmallStatement | cst.BaseCompoundStatement:
+    holders = (node, *module.index.ancestors(node))
+    return next(h for h in holders if isinstance(h, (cst.BaseSmallStatement, cst.BaseCompoundStatement)))
+
+
+def _needs(answer: Answer) -> Iterator[Need]:
+    if answer.site is not None:
+        yield from (Need(answer.site.home, item) for item in answer.finding.imports)
+        yield from (Need(answer.site.home, (h.name, h.features)) for h in answer.finding.helpers)
+
+
+def _unused(file: File, splices: Splices, layout: Layout) -> list[Binding]:
+    """The Horovod bindings of which no reference would be left."""
+    lost = sorted(splices.lost(), key=lambda span: span.start)
+    starts = [span.start for span in lost]
+    gone: list[Binding] = []
+    followed: set[int] = set()
+
+    def is_gone(reference: Reference) -> bool:
+        span = layout.span(reference.node)
+        place = bisect_right(starts, span.start) - 1
+        return id(reference.node) in followed or (place >= 0 and lost[place].holds(span))
+
+    while more := [b for b in file.found.bindings if b not in gone and all(map(is_gone, _uses(file, b)))]:
+        more = [b for b in more if id(b.node) not in file.found.leads or any(_uses(file, b))]
+        if not more:
+            break
+        gone += more
+        followed |= {id(_root(b.value)) for b in more if b.value is not None}
+    return gone
+
+
+def _uses(file: File, binding: Binding) -> list[Reference]:
+    references = file.module.index.references[binding.name]
+    return [r for r in references if r.scope.home(binding.name) is binding.scope]
+
+
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
+    return _root(node.value) if isinstance(node, cst.Attribute) else node
+
+
+def _still_used(file: File, unused: Sequence[Binding]) -> list[tuple[str, cst.CSTNode | None]]:
+    left = [b for b in file.found.bindings if b not in unused and id(b.node) not in file.found.leads]
+    return [(f"the result would still use Horovod through {b.name!r}", b.node) for b in left]
+
+
+def _import_answers(file: File, unused: Sequence[Binding]) -> Iterator[Answer]:
+    for binding in unused:
+        if not _uses(file, binding):
+            finding = Finding(binding.node, "exact", f"{binding.name} is imported and never used: the import goes")
+            yield Answer(notices.IMPORT, finding)

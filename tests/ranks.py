@@ -1,0 +1,126 @@
+"""Run Python source on several Gloo ranks, forked from a process that has imported torch already."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed
+
+_TRACE = re.compile(r"^TRACE (\S+) (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How one rank ended and what it printed on stdout and stderr."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The values of its ``TRACE key value`` lines."""
+        return dict(_TRACE.findall(self.out))
+
+
+def run_on_ranks(source: str, folder: Path, size: int = 2, limit: float = 60.0) -> list[Rank]:
+    """Run ``source`` as the main program on ``size`` ranks, each in an empty folder that all of them share.
+
+    Ranks that are still running after ``limit`` seconds are killed; the status is then -9.
+    """
+    work = folder / "work"
+    work.mkdir(parents=True)
+    port = _free_port()
+    children = [_start(source, folder, work, rank, size, port) for rank in range(size)]
+    statuses = _wait(children, limit)
+    return [
+        Rank(statuses[rank], *((folder / f"{name}{rank}").read_text("utf-8") for name in ("out", "err")))
+        for rank in range(size)
+    ]
+
+
+def traces(source: str, folder: Path, size: int = 2, limit: float = 60.0) -> list[dict[str, str]]:
+    """The TRACE lines of every rank; fails with its error where a rank does."""
+    ranks = run_on_ranks(source, folder, size, limit)
+    for number, rank in enumerate(ranks):
+        assert rank.status == 0, f"rank {number} ended with {rank.status}: {rank.err[-2000:]}"
+    return [rank.trace for rank in ranks]
+
+
+def _start(source: str, folder: Path, work: Path, rank: int, size: int, port: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's threads do not outlive the fork
+        child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        _become(folder, work, rank, size, port)
+        exec(compile(source, "program.py", "exec"), {"__name__": "__main__"})
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _become(folder: Path, work: Path, rank: int, size: int, port: int) -> None:
+    """Make this process the rank: its output, environment, folder and threads."""
+    for name, number in (("out", 1), ("err", 2)):
+        target = os.open(folder / f"{name}{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(target, number)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    os.chdir(work)
+    torch.set_num_threads(1)
+    warnings.simplefilter("default")
+
+
+def _wait(children: Sequence[int], limit: float) -> list[int]:
+    """The status of every child; once one has failed, the others get five seconds more, then all are killed."""
+    end = time.monotonic() + limit
+    statuses: dict[int, int] = {}
+    while len(statuses) < len(children) and time.monotonic() < end:
+        for child in children:
+            if child not in statuses and (found := os.waitpid(child, os.WNOHANG))[0]:
+                statuses[child] = os.waitstatus_to_exitcode(found[1])
+                end = min(end, time.monotonic() + 5) if statuses[child] else end
+        time.sleep(0.005)
+    for child in children:
+        if child not in statuses:
+            os.kill(child, signal.SIGKILL)
+            statuses[child] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return [statuses[child] for child in children]
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
