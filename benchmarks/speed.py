@@ -192,7 +192,7 @@ def python(*arguments: str, text: str = "") -> str:
         check=False,
     )
     # A preview that has something to show ends with 1, one that met files it cannot read with 2.
-    if done.returncode not in (0, 1, 2):
+    if done.returncode not in (0, 1, 2) or "internal error" in done.stderr:
         raise SystemExit(f"exit code {done.returncode}: {done.stderr}")
     return done.stderr
 

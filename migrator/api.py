@@ -31,7 +31,7 @@ __all__ = [
     "Module",
     "NextStep",
     "Reference",
-    "Refusal",
+    "RefusalError",
     "Remove",
     "Replace",
     "Scope",
@@ -51,7 +51,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A site that cannot be migrated; the message is the reason that the reviewer reads."""
 
 
@@ -136,33 +136,42 @@ class Site:
     def arguments(self, *names: str) -> Mapping[str, cst.BaseExpression]:
         """The call's arguments by the names of the function's parameters.
 
-        Raises Refusal for ``*args`` and ``**kwargs``, unknown keywords and too many arguments.
+        Raises RefusalError for ``*args`` and ``**kwargs``, unknown keywords and too many arguments.
         """
         if self.call is None:
-            raise Refusal(f"{self.symbol.rpartition('.')[2]} is not called here, so its arguments are not known")
+            raise RefusalError(f"{self.symbol.rpartition('.')[2]} is not called here, so its arguments are not known")
         if any(argument.star for argument in self.call.args):
-            raise Refusal("the arguments cannot be determined from the code")
+            raise RefusalError("the arguments cannot be determined from the code")
         found: dict[str, cst.BaseExpression] = {}
         for position, argument in enumerate(self.call.args):
             if argument.keyword is None and position >= len(names):
-                raise Refusal("there are more arguments than the function takes")
+                raise RefusalError("there are more arguments than the function takes")
             name = argument.keyword.value if argument.keyword is not None else names[position]
             if name not in names:
-                raise Refusal(f"the argument {name!r} has no counterpart")
+                raise RefusalError(f"the argument {name!r} has no counterpart")
             found[name] = argument.value
         return found
 
-    def replace(self, new: Template, *, class_: Class = "exact", message: str = "", **needs: Sequence[object]) -> Finding:
-        """A finding that puts ``new`` where the site stands; ``needs`` are ``imports`` and ``helpers``."""
+    def replace(
+        self,
+        new: Template,
+        *,
+        class_: Class = "exact",
+        message: str = "",
+        imports: Sequence[Import] = (),
+        helpers: Sequence[Helper | str] = (),
+    ) -> Finding:
+        """A finding that puts ``new`` where the site stands."""
         message = message or f"{self.short} → {self.preview(new)}"
         if self.attribute is None:
-            return self.found(class_, message, [Replace(self.target, new)], **needs)
+            return self.found(class_, message, [Replace(self.target, new)], imports=imports, helpers=helpers)
         holder, _, name = new.text.rpartition(".")
         if not holder.isidentifier() or not name.isidentifier():
-            raise Refusal(f"{self.short} is named by a string, and has no counterpart that could be named so")
+            raise RefusalError(f"{self.short} is named by a string, and has no counterpart that could be named so")
         quote = self.attribute.quote
         edits = [Replace(self.node, Template(holder)), Replace(self.attribute, Template(f"{quote}{name}{quote}"))]
-        return self.found("review", f"{message}: the string that names it changes too", edits, **needs)
+        message += ": the string that names it changes too"
+        return self.found("review", message, edits, imports=imports, helpers=helpers)
 
     def preview(self, new: Template) -> str:
         """``new`` as a reviewer reads it, with the parts of the original set in."""
@@ -178,8 +187,8 @@ class Site:
         message: str,
         edits: Iterable[Edit] = (),
         *,
-        imports: Sequence[object] = (),
-        helpers: Sequence[object] = (),
+        imports: Sequence[Import] = (),
+        helpers: Sequence[Helper | str] = (),
         node: cst.CSTNode | None = None,
     ) -> Finding:
         """A finding at the site, or at ``node``."""
@@ -188,8 +197,8 @@ class Site:
             class_,
             message,
             tuple(edits),
-            tuple(i for i in imports if isinstance(i, Import)),
-            tuple(helper_of(h) for h in helpers),
+            tuple(imports),
+            tuple(map(helper_of, helpers)),
         )
 
     @property
@@ -205,9 +214,9 @@ class NextStep:
     text: str
 
 
-def helper_of(item: object) -> Helper:
+def helper_of(item: Helper | str) -> Helper:
     """``item`` as a helper: a name alone is one without features."""
-    return item if isinstance(item, Helper) else Helper(str(item))
+    return Helper(item) if isinstance(item, str) else item
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,7 +130,7 @@ class Import:
         return f"import {self.module}{suffix}"
 
 
-class Conflict(Exception):
+class ConflictError(Exception):
     """Two edits claim one place; ``nodes`` are the two."""
 
     def __init__(self, first: cst.CSTNode, second: cst.CSTNode) -> None:
@@ -212,7 +212,7 @@ class Editor:
     renames: Mapping[str, str] = field(default_factory=dict)
 
     def splices(self, edits: Collection[Edit]) -> Splices:
-        """All splices of ``edits``, those for comments that would be lost included; raises Conflict."""
+        """All splices of ``edits``, those for comments that would be lost included; raises ConflictError."""
         made = [splice for edit in _merge(edits) for splice in self.splice(edit)]
         removed = {id(edit.statement) for edit in edits if isinstance(edit, Remove)}
         made += self.passes(removed, made)
@@ -403,7 +403,7 @@ class Splices:
         return cls(tuple(ordered), tuple(s.span.start for s in ordered))
 
     def check_nesting(self) -> None:
-        """Raise Conflict where two splices cross, or claim the same characters."""
+        """Raise ConflictError where two splices cross, or claim the same characters."""
         around: list[Splice] = []
         for splice in self.all:
             while around and around[-1].span.end <= splice.span.start:
@@ -411,7 +411,7 @@ class Splices:
             if splice.is_insertion:
                 continue
             if around and _clash(around[-1], splice):
-                raise Conflict(around[-1].node, splice.node)
+                raise ConflictError(around[-1].node, splice.node)
             around.append(splice)
 
     def outermost(self, span: Span, without: Splice | None = None) -> Iterator[Splice]:

@@ -113,9 +113,7 @@ def _with_deep_stack(job: list[Input], settings: Settings) -> Outcome:
     return made[0]
 
 
-def _side_by_side(
-    jobs: Sequence[list[Input]], settings: Settings, progress: Progress, workers: int
-) -> list[Outcome]:
+def _side_by_side(jobs: Sequence[list[Input]], settings: Settings, progress: Progress, workers: int) -> list[Outcome]:
     """The outcomes in the order of ``jobs``; largest programs start first."""
     import migrator.transform  # noqa: F401  once, before the workers are forked
 

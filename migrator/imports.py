@@ -40,9 +40,7 @@ class _Block:
     anchor: cst.CSTNode | None
 
 
-def arrange(
-    index: Index, needs: Collection[Need], unused: Sequence[Binding], helper_module: str = ""
-) -> Dependencies:
+def arrange(index: Index, needs: Collection[Need], unused: Sequence[Binding], helper_module: str = "") -> Dependencies:
     """Decide on names and places for ``needs``; ``unused`` are bindings that nothing refers to any more.
 
     Helpers are put into the module itself, or imported from ``helper_module``.
@@ -63,7 +61,9 @@ def helper_module_text(items: Iterable[HelperKey]) -> str:
     sources = [helper_source(name, features) for name, features in _with_dependencies(items)]
     imports = {Import(*item) for source in sources for item in source.imports}
     sections = [[i for i in imports if _is_standard(i.module) is standard] for standard in (True, False)]
-    heads = ["\n".join(line for _, line in import_statements(part, lambda item: item.local)) for part in sections if part]
+    heads = [
+        "\n".join(line for _, line in import_statements(part, lambda item: item.local)) for part in sections if part
+    ]
     return "\n\n\n".join(["\n\n".join(heads), *(source.text for source in sources)]) + "\n"
 
 

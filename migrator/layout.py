@@ -46,7 +46,9 @@ class _Mark:
         if id(self.node) in self.printer.wanted:
             self.printer.begin[id(self.node)] = len(self.printer.tokens)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if id(self.node) in self.printer.wanted:
             self.printer.end[id(self.node)] = len(self.printer.tokens)
 
@@ -148,11 +150,15 @@ def lay_out(tree: cst.Module, text: str, nodes: Collection[cst.CSTNode]) -> Layo
 
     spans = {key: Span(at(first), at(printer.end[key])) for key, first in printer.begin.items()}
     outer = {key: Span(at(first), at(last)) for key, (first, last) in printer.outer.items()}
-    indentations = tuple(
-        tuple(Span(at(first + level), at(first + level + 1)) for level in range(count))
-        for first, count in printer.indentations
-        if count
-    ) if nodes else ()
+    indentations = (
+        tuple(
+            tuple(Span(at(first + level), at(first + level + 1)) for level in range(count))
+            for first, count in printer.indentations
+            if count
+        )
+        if nodes
+        else ()
+    )
     return Layout(text, spans, outer, indentations, line_starts(text))
 
 

@@ -20,46 +20,46 @@ _PAGES = {
     UNREADABLE: (
         "unreadable",
         "a file that cannot be read is named and left",
-        "Bytes that are not text in the declared encoding, broken or Python 2 syntax, a file without read permission: the\n"
-        "file stays as it is, the rest of the run goes on, and the exit status is 2. A program that imports the file is not\n"
-        "written, since the file may use Horovod.",
+        "Bytes that are not text in the declared encoding, broken or Python 2 syntax, a file without read\n"
+        "permission: the file stays as it is, the rest of the run goes on, and the exit status is 2. A program\n"
+        "that imports the file is not written, since the file may use Horovod.",
     ),
     ESCAPES: (
         "module-as-value",
         "a Horovod module is used as a value",
-        "``getattr(hvd, name)``, ``helper(hvd)``, ``self.hvd = hvd``, ``del hvd``, ``hvd.rank = ...`` or a name in\n"
-        "``__all__`` hand Horovod to code that cannot be seen from here. The program is blocked. Call the functions by\n"
-        "name where they are needed, then migrate.",
+        "``getattr(hvd, name)``, ``helper(hvd)``, ``self.hvd = hvd``, ``del hvd``, ``hvd.rank = ...`` or a name\n"
+        "in ``__all__`` hand Horovod to code that cannot be seen from here. The program is blocked. Call the\n"
+        "functions by name where they are needed, then migrate.",
     ),
     STAR: (
         "star-import",
         "a star import hides which names come from Horovod",
-        "``from horovod.torch import *`` binds some sixty names, ``size``, ``rank`` and ``join`` among them. The program is\n"
-        "blocked: import the names that the file uses, then migrate.",
+        "``from horovod.torch import *`` binds some sixty names, ``size``, ``rank`` and ``join`` among them. The\n"
+        "program is blocked: import the names that the file uses, then migrate.",
     ),
     OPTIONAL: (
         "bound-twice",
         "a name means Horovod only sometimes",
-        "``hvd`` is imported in one branch and assigned in another (``hvd = None`` after a failed import), so what a use of\n"
-        "it means is decided at run time. The program is blocked.",
+        "``hvd`` is imported in one branch and assigned in another (``hvd = None`` after a failed import), so\n"
+        "what a use of it means is decided at run time. The program is blocked.",
     ),
     STRING: (
         "named-in-string",
         "a string names Horovod",
-        "A configuration value ``'horovod'``, the target of a mock or a module imported by name outlives a rewrite of the\n"
-        "imports. Strings stay as they are; an import by name blocks the program.",
+        "A configuration value ``'horovod'``, the target of a mock or a module imported by name outlives a\n"
+        "rewrite of the imports. Strings stay as they are; an import by name blocks the program.",
     ),
     UNUSED_IGNORE: (
         "unused-ignore",
         "an ignore comment silences nothing",
-        "``# hvd: ignore[HVDnnn]`` silences findings of that rule on its line. One that silences nothing is reported, so\n"
-        "that it can be taken out.",
+        "``# hvd: ignore[HVDnnn]`` silences findings of that rule on its line. One that silences nothing is\n"
+        "reported, so that it can be taken out.",
     ),
     OUTSIDE: (
         "outside",
         "a file of the program lies outside the given paths",
-        "A program moves whole or not at all. Files outside the given paths are read, never written: where such a file uses\n"
-        "Horovod, the program is blocked until its path is given too.",
+        "A program moves whole or not at all. Files outside the given paths are read, never written: where such a\n"
+        "file uses Horovod, the program is blocked until its path is given too.",
     ),
     IMPORT: (
         "unused-import",
@@ -69,19 +69,20 @@ _PAGES = {
     CHECK: (
         "not-written",
         "the result failed a check",
-        "Two edits claim one place, or the rewritten file would not parse, would use a name that nothing binds, would lose a\n"
-        "comment or would still use Horovod. Nothing of the program is written.",
+        "Two edits claim one place, or the rewritten file would not parse, would use a name that nothing binds,\n"
+        "would lose a comment or would still use Horovod. Nothing of the program is written.",
     ),
     OTHER_KIND: (
         "other-kind",
         "a file that is not a Python module mentions Horovod",
-        "Launch scripts, notebooks, requirements and job descriptions are named, not rewritten: change them by hand.",
+        "Launch scripts, notebooks, requirements and job descriptions are named, not rewritten: change them by\nhand.",
     ),
     UNKNOWN: (
         "no-rule",
         "a Horovod symbol that no rule migrates",
-        "The use is named and its program is not written, because two communication runtimes in one process are worse than\n"
-        "no migration. With ``--partial`` everything else is rewritten and the use keeps its text under a TODO line.",
+        "The use is named and its program is not written, because two communication runtimes in one process are\n"
+        "worse than no migration. With ``--partial`` everything else is rewritten and the use keeps its text\n"
+        "under a TODO line.",
     ),
 }
 

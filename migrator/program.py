@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,9 @@ def imported_modules(data: bytes) -> Iterator[str]:
     """
     for match in _IMPORT.finditer(data):
         if match["modules"] is not None:
-            yield from (part.split(b" as ")[0].strip().decode("ascii", "ignore") for part in match["modules"].split(b","))
+            yield from (
+                part.split(b" as ")[0].strip().decode("ascii", "ignore") for part in match["modules"].split(b",")
+            )
         else:
             source = match["source"].decode("ascii", "ignore")
             yield source

@@ -65,7 +65,7 @@ def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: 
     def find(module: Module, name: str) -> Module | None:
         importer = paths[id(module)]
         target = locate(importer, name, root_of(importer))
-        return modules[target][2] if target in modules else None
+        return modules[target][2] if target is not None and target in modules else None
 
     resolver = Resolver(registry, find)
     return [File(given, source, module, find_sites(module, resolver)) for given, source, module in modules.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -12,7 +12,7 @@ from migrator import notices
 from migrator.answers import Answer
 from migrator.api import Finding, Module
 from migrator.bindings import Binding, Reference
-from migrator.edits import Conflict, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
+from migrator.edits import ConflictError, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
 from migrator.imports import HelperKey, Need, arrange
 from migrator.layout import Layout, RoundTripError, lay_out
 from migrator.reading import File
@@ -62,7 +62,7 @@ def draft(file: File, answers: Sequence[Answer], *, partial: bool) -> Draft:
             blocked = [answer for answer in answers if answer.is_blocked and answer.span is None]
             edits += [todo for answer in blocked for todo in _todo(file, answer, layout)]
         splices = Editor(file.module.index, layout, file.source.newline).splices(edits)
-    except (Conflict, RoundTripError, RecursionError) as error:
+    except (ConflictError, RoundTripError, RecursionError) as error:
         return Draft(file, tuple(answers), layout, wrong=(_reason(error),))
     unused = _unused(file, splices, layout)
     shown = {id(splice.node) for splice in splices.carried_out()}
@@ -79,7 +79,7 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
         dependencies = arrange(made.file.module.index, made.needs, made.unused, helper_module)
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
-    except Conflict as conflict:
+    except ConflictError as conflict:
         return Rewritten(made, text, (_reason(conflict),))
     comments = tuple(_in_comments(made.answers))
     after = Splices.of([*splices.all, *comments]).apply(text)
@@ -88,7 +88,7 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
 
 
 def _reason(error: Exception) -> Wrong:
-    node = error.nodes[1] if isinstance(error, Conflict) else None
+    node = error.nodes[1] if isinstance(error, ConflictError) else None
     return str(error) or "the file nests too deeply", node
 
 
@@ -108,14 +108,16 @@ def _todo(file: File, answer: Answer, layout: Layout) -> Iterator[Edit]:
 
 
 def _bound_elsewhere(module: Module) -> set[str]:
-    """Names whose only binding reads them (``x = wrap(x)``): a star import or other code out of sight binds them first."""
+    """Names whose only binding reads them (``x = wrap(x)``): a star import, or code out of sight, binds them first."""
 
     def reads_itself(binding: Binding) -> bool:
         uses = (r.node for r in module.index.references[binding.name])
         return binding.value is not None and any(binding.value in module.index.ancestors(node) for node in uses)
 
     return {
-        name for name, bindings in module.index.scope.bindings.items() if all(reads_itself(binding) for binding in bindings)
+        name
+        for name, bindings in module.index.scope.bindings.items()
+        if all(reads_itself(binding) for binding in bindings)
     }
 
 

@@ -19,9 +19,11 @@ from migrator.verify import comment_spans
 
 @dataclass(frozen=True)
 class Found:
-    """The sites of one module, the uses that stay (rule ID and finding), and the bindings that may go.
+    """What was found in one module.
 
-    ``type_comments`` are places in comments that name Horovod in a type; ``leads`` are nodes of bindings, such as ``import sparkdl``, that lead to more than rules answer for.
+    ``refusals`` are uses that stay, with the ID of the notice; ``bindings`` those that may go, but for ``leads``: nodes
+    of imports, such as ``import sparkdl``, that lead to more than rules answer for; ``type_comments`` are places in
+    comments that name Horovod in a type.
     """
 
     sites: tuple[Site, ...]
@@ -115,12 +117,20 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
             refusals += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
             continue
         for use in uses:
-            site, refusal = _resolve(use, str(symbols[0]), module, resolver, _import_scope(relevant[0], module, resolver))
+            site, refusal = _resolve(
+                use, str(symbols[0]), module, resolver, _import_scope(relevant[0], module, resolver)
+            )
             sites += [site] if site else []
             refusals += [refusal] if refusal else []
     refusals += _stars(module, resolver)
     refusals += _strings(module, bindings)
-    return Found(tuple(sites), tuple(refusals), tuple(bindings), frozenset(leads), tuple(_in_type_comments(module, bindings, resolver)))
+    return Found(
+        tuple(sites),
+        tuple(refusals),
+        tuple(bindings),
+        frozenset(leads),
+        tuple(_in_type_comments(module, bindings, resolver)),
+    )
 
 
 def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
@@ -184,9 +194,7 @@ def _is_target(holder: cst.CSTNode, node: cst.CSTNode) -> bool:
     return not isinstance(holder, (cst.AugAssign, cst.AnnAssign)) or holder.target is node
 
 
-def _escape(
-    node: cst.BaseExpression, symbol: str, module: Module, resolver: Resolver
-) -> tuple[str, Finding] | None:
+def _escape(node: cst.BaseExpression, symbol: str, module: Module, resolver: Resolver) -> tuple[str, Finding] | None:
     holder = module.index.parent(node)
     if isinstance(holder, cst.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0].target, cst.Name):
         name = holder.targets[0].target.value

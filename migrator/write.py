@@ -158,7 +158,9 @@ def _jobs(changes: Sequence[tuple[Path, bytes, bytes]]) -> tuple[_Job, ...]:
         target = Path(os.path.realpath(path))
         if target in jobs:
             raise WriteError(path, "is written twice")
-        jobs[target] = _Job(target, target.parent / f".hvd-migrate-{token}-{index}.tmp", before, after, is_new(target, before))
+        jobs[target] = _Job(
+            target, target.parent / f".hvd-migrate-{token}-{index}.tmp", before, after, is_new(target, before)
+        )
     return tuple(jobs.values())
 
 

@@ -89,10 +89,7 @@ def main(wanted: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            try:
-                outcome = run(files(case, "before"), settings_of(case), Path(folder))
-            except Exception as error:
-                print(case, "FAILED", repr(error)); os.chdir(ROOT); continue
+            outcome = run(files(case, "before"), settings_of(case), Path(folder))
             os.chdir(ROOT)
         shutil.rmtree(case / "after", ignore_errors=True)
         (case / "after.py").unlink(missing_ok=True)

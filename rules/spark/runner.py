@@ -1,8 +1,8 @@
 """HVD501 horovod-runner: HorovodRunner becomes TorchDistributor.
 
 ``np=-n`` is n processes on the driver, ``np=n`` a Spark job of n tasks. All three arguments of TorchDistributor are
-written, since its defaults are not what anyone means. ``use_gpu`` follows what the program does with CUDA: a reviewer
-checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
+written, since its defaults are not what anyone means. ``use_gpu`` follows what the program does with CUDA: a
+reviewer checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
 
 What the function takes from the driver travels with it: Spark itself cannot, and large objects should not.
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from migrator.api import Context, Finding, Import, Refusal, Site, Template, cst, expression, rule
+from migrator.api import Binding, Context, Finding, Import, RefusalError, Site, Template, cst, expression, rule
 
 DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
 DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
@@ -35,15 +35,19 @@ _CUDA = re.compile(r"\bcuda\b|\bnccl\b")
 def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
     arguments = site.arguments("np", "driver_log_verbosity")
     if "np" not in arguments:
-        raise Refusal("the call does not say how many processes it starts")
+        raise RefusalError("the call does not say how many processes it starts")
     gpu = any(_CUDA.search(module.text) for module in context.modules)
     new = _distributor(arguments["np"], gpu)
-    notes = [f"HorovodRunner → TorchDistributor, use_gpu={gpu} because the program {'names' if gpu else 'never names'} CUDA"]
+    notes = [
+        f"HorovodRunner → TorchDistributor, use_gpu={gpu} because the program {'names' if gpu else 'never names'} CUDA"
+    ]
     if "driver_log_verbosity" in arguments:
         notes.append("driver_log_verbosity goes: all output of the workers is shown")
     runs = list(_runs(site))
     if any(_is_used(call, site) for call in runs):
-        notes.append("the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish")
+        notes.append(
+            "the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish"
+        )
     first = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
     return first, *(finding for call in runs for finding in _shipped(call, site))
 
@@ -51,11 +55,11 @@ def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
 def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:
     number = _literal(np)
     if number == 0:
-        raise Refusal("np=0 takes every task slot of the cluster; say how many processes to start")
+        raise RefusalError("np=0 takes every task slot of the cluster; say how many processes to start")
     if number is not None:
         return Template(f"TorchDistributor(num_processes={abs(number)}, local_mode={number < 0}, use_gpu={gpu})")
     if not isinstance(np, (cst.Name, cst.Attribute)):
-        raise Refusal("how many processes are started, and where, is computed in the call: give it a name first")
+        raise RefusalError("how many processes are started, and where, is computed in the call: give it a name first")
     text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={{np}} < 0, use_gpu={gpu})"
     return expression(text, np=np)
 
@@ -76,7 +80,11 @@ def _runs(site: Site) -> Iterator[cst.Call]:
     for attribute in index.attributes["run"]:
         call = index.parent(attribute)
         own = attribute.value is site.call
-        named = isinstance(target, cst.Name) and isinstance(attribute.value, cst.Name) and attribute.value.value == target.value
+        named = (
+            isinstance(target, cst.Name)
+            and isinstance(attribute.value, cst.Name)
+            and attribute.value.value == target.value
+        )
         if isinstance(call, cst.Call) and call.func is attribute and (own or named):
             yield call
 
@@ -89,7 +97,9 @@ def _shipped(call: cst.Call, site: Site) -> Iterator[Finding]:
     """What the function that ``call`` ships takes along from the driver."""
     function = call.args[0].value if call.args else None
     if isinstance(function, cst.Call):
-        yield site.found("review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function)
+        yield site.found(
+            "review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function
+        )
     if not isinstance(function, cst.Name):
         return
     found = site.module.index.scope_of(call).lookup(function.value)
@@ -106,10 +116,17 @@ def _taken_along(function: cst.FunctionDef, site: Site) -> Iterator[Finding]:
             bindings = reference.scope.lookup(name)
             if name in DRIVER_ONLY and all(b.scope.kind == "module" for b in bindings):
                 yield site.found("review", f"{name!r} exists on the driver only", node=reference.node)
-            elif bindings and all(b.kind == "assignment" and b.scope.kind == "module" and b.value is not None for b in bindings):
-                if any(isinstance(b.value, cst.Call) for b in bindings):
-                    message = f"{name!r} is made on the driver and travels with the function: it must be picklable, and small"
-                    yield site.found("review", message, node=reference.node)
+            elif (
+                bindings and any(isinstance(b.value, cst.Call) for b in bindings) and all(map(_is_made_here, bindings))
+            ):
+                message = (
+                    f"{name!r} is made on the driver and travels with the function: it must be picklable, and small"
+                )
+                yield site.found("review", message, node=reference.node)
+
+
+def _is_made_here(binding: Binding) -> bool:
+    return binding.kind == "assignment" and binding.scope.kind == "module" and binding.value is not None
 
 
 @rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.log_to_driver"])
@@ -120,5 +137,5 @@ def log_to_driver(site: Site, context: Context) -> Finding:
     """
     message = site.arguments("message").get("message")
     if message is None:
-        raise Refusal("the call does not say what it logs")
+        raise RefusalError("the call does not say what it logs")
     return site.replace(expression("print({message}, flush=True)", message=message))

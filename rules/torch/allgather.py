@@ -1,7 +1,7 @@
 """HVD302 allgather: the tensors of all ranks, one after the other along the first dimension.
 
-The lengths may differ between ranks, which ``dist.all_gather`` does not take; the helper asks for them first. Where the
-result may need a gradient, it has Horovod's: the mean over ranks of the gradient of the rank's own part.
+The lengths may differ between ranks, which ``dist.all_gather`` does not take; the helper asks for them first. Where
+the result may need a gradient, it has Horovod's: the mean over ranks of the gradient of the rank's own part.
 
 Example:
 
@@ -16,7 +16,7 @@ everyone = all_gather_cat(predictions)
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, expression, rule
 
 from .gradient_free import is_gradient_free
 
@@ -25,7 +25,7 @@ from .gradient_free import is_gradient_free
 def allgather(site: Site, context: Context) -> Finding:
     arguments = site.arguments("tensor", "name", "process_set")
     if "process_set" in arguments or "tensor" not in arguments:
-        raise Refusal("the tensors are gathered within a process set")
+        raise RefusalError("the tensors are gathered within a process set")
     tensor = arguments["tensor"]
     if is_gradient_free(site, tensor):
         return site.replace(expression("all_gather_cat({tensor})", tensor=tensor), helpers=["all_gather_cat"])

@@ -1,11 +1,11 @@
 """HVD301 allreduce: the mean, or another reduction, of a tensor over all ranks, as a new tensor.
 
-``hvd.allreduce`` averages by default, returns a new tensor and is differentiable; ``dist.all_reduce`` sums, works in place
-and is not. Small functions bridge that. The mean of integers is an integer, truncated toward zero. Where the result may
-need a gradient, an ``autograd.Function`` has Horovod's: the mean of the ranks' gradients.
+``hvd.allreduce`` averages by default, returns a new tensor and is differentiable; ``dist.all_reduce`` sums, works in
+place and is not. Small functions bridge that. The mean of integers is an integer, truncated toward zero. Where the
+result may need a gradient, an ``autograd.Function`` has Horovod's: the mean of the ranks' gradients.
 
-``average=False`` and ``op=hvd.Sum`` are sums, and the program's own division stays. A name in the second place is truthy,
-so it means the mean. A call whose result nobody uses only makes the ranks wait for each other.
+``average=False`` and ``op=hvd.Sum`` are sums, and the program's own division stays. A name in the second place is
+truthy, so it means the mean. A call whose result nobody uses only makes the ranks wait for each other.
 
 Example:
 
@@ -22,7 +22,7 @@ loss = all_reduce_mean(torch.tensor(loss)).item()
 
 from __future__ import annotations
 
-from migrator.api import Context, Finding, Refusal, Site, cst, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
 from .gradient_free import is_gradient_free, is_integer
 from .names import DIST
@@ -49,12 +49,12 @@ def allreduce(site: Site, context: Context) -> Finding:
     arguments = site.arguments(*PARAMETERS)
     tensor = arguments.get("tensor")
     if tensor is None:
-        raise Refusal("the call does not say what it reduces")
+        raise RefusalError("the call does not say what it reduces")
     for name in ("prescale_factor", "postscale_factor", "process_set"):
         if name in arguments:
-            raise Refusal(f"the reduction has a {name}")
+            raise RefusalError(f"the reduction has a {name}")
     if "average" in arguments and "op" in arguments:
-        raise Refusal("'average' and 'op' are both given, which Horovod refuses")
+        raise RefusalError("'average' and 'op' are both given, which Horovod refuses")
     _check_compression(arguments.get("compression"), site)
     if site.is_discarded:
         message = "allreduce → dist.barrier(): nobody uses the result, so that it only made the ranks wait"
@@ -69,7 +69,7 @@ def _check_compression(node: cst.BaseExpression | None, site: Site) -> None:
         return
     symbols = {symbol_of(v, site.module).rpartition(".")[2] if v else "" for v in possible_values(node, site.module)}
     if symbols != {"none"}:
-        raise Refusal("the tensor may travel compressed")
+        raise RefusalError("the tensor may travel compressed")
 
 
 def _by_average(site: Site, tensor: cst.BaseExpression, average: cst.BaseExpression) -> Finding:
@@ -94,10 +94,10 @@ def _by_operation(site: Site, tensor: cst.BaseExpression, op: cst.BaseExpression
         return _reduced(site, tensor, SUM)
     if len(found) == 1 and (name := OTHERS.get(next(iter(found)))):
         if not is_gradient_free(site, tensor):
-            raise Refusal(f"the {name.lower()} of a tensor that may need a gradient")
+            raise RefusalError(f"the {name.lower()} of a tensor that may need a gradient")
         new = expression(f"all_reduce({{tensor}}, dist.ReduceOp.{name})", tensor=tensor)
         return site.replace(new, imports=[DIST], helpers=["all_reduce"])
-    raise Refusal("which reduction 'op' asks for is not certain")
+    raise RefusalError("which reduction 'op' asks for is not certain")
 
 
 def _reduced(site: Site, tensor: cst.BaseExpression, how: tuple[str, str, str, str]) -> Finding:

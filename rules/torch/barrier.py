@@ -1,10 +1,12 @@
 """HVD305 barrier: all ranks wait for each other.
 
 Horovod waits without limit; a process group gives up after its timeout (30 minutes on Gloo, 10 on NCCL, unless
-``init_process_group`` is given another). Where one rank alone works right before the barrier, a reviewer must know that.
+``init_process_group`` is given another). Where one rank alone works right before the barrier, a reviewer must know
+that.
 """
 
-from migrator.api import Context, Finding, Refusal, Site, cst, expression, rule, statement_line
+from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule, statement_line
+
 from .names import DIST
 from .values import is_rank_guard
 
@@ -14,7 +16,7 @@ def barrier(site: Site, context: Context) -> Finding:
     if site.call is None:
         return site.replace(expression("dist.barrier"), imports=[DIST])
     if site.call.args:
-        raise Refusal("the barrier is for a process set")
+        raise RefusalError("the barrier is for a process set")
     if not _follows_work_of_one_rank(site):
         return site.replace(expression("dist.barrier()"), imports=[DIST])
     message = (

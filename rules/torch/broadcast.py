@@ -1,8 +1,8 @@
 """HVD303 broadcast: one rank's tensor or object on all ranks.
 
-``hvd.broadcast`` returns a new tensor, ``dist.broadcast`` fills the one it is given; ``hvd.broadcast_object`` returns the
-object, ``dist.broadcast_object_list`` fills a list. Small functions bridge that. Where a tensor may need a gradient it has
-Horovod's: the mean of the ranks' gradients on the sending rank, zero elsewhere.
+``hvd.broadcast`` returns a new tensor, ``dist.broadcast`` fills the one it is given; ``hvd.broadcast_object``
+returns the object, ``dist.broadcast_object_list`` fills a list. Small functions bridge that. Where a tensor may need
+a gradient it has Horovod's: the mean of the ranks' gradients on the sending rank, zero elsewhere.
 
 Example:
 
@@ -17,7 +17,7 @@ epoch = broadcast(torch.tensor(epoch), 0).item()
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, expression, rule
 
 from .gradient_free import is_gradient_free
 from .names import DIST
@@ -28,7 +28,7 @@ from .values import is_constant
 def broadcast(site: Site, context: Context) -> Finding:
     arguments = site.arguments("tensor", "root_rank", "name", "process_set")
     if "process_set" in arguments or not {"tensor", "root_rank"} <= set(arguments):
-        raise Refusal("the tensor is broadcast within a process set, or the root is not given")
+        raise RefusalError("the tensor is broadcast within a process set, or the root is not given")
     tensor, root = arguments["tensor"], arguments["root_rank"]
     if is_gradient_free(site, tensor):
         return site.replace(expression("broadcast({tensor}, {root})", tensor=tensor, root=root), helpers=["broadcast"])
@@ -40,7 +40,7 @@ def broadcast(site: Site, context: Context) -> Finding:
 def broadcast_in_place(site: Site, context: Context) -> Finding:
     arguments = site.arguments("tensor", "root_rank", "name", "process_set")
     if not site.is_discarded or "process_set" in arguments or not {"tensor", "root_rank"} <= set(arguments):
-        raise Refusal("the value of broadcast_ is used, or it is for a process set")
+        raise RefusalError("the value of broadcast_ is used, or it is for a process set")
     new = expression("dist.broadcast({tensor}, {root})", tensor=arguments["tensor"], root=arguments["root_rank"])
     return site.replace(new, imports=[DIST])
 
@@ -49,7 +49,7 @@ def broadcast_in_place(site: Site, context: Context) -> Finding:
 def broadcast_object(site: Site, context: Context) -> Finding:
     arguments = site.arguments("obj", "root_rank", "name", "process_set")
     if "process_set" in arguments or "obj" not in arguments:
-        raise Refusal("the object is broadcast within a process set")
+        raise RefusalError("the object is broadcast within a process set")
     root = arguments.get("root_rank")
     if root is None or is_constant(root, "0"):
         return site.replace(

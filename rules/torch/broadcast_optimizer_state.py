@@ -1,9 +1,10 @@
 """HVD205 broadcast-optimizer-state: a resumed optimizer's state goes to all ranks; a fresh one has none.
 
 On a fresh optimizer Horovod's call takes a real step with zero gradients to create the state. Weight decay moves the
-weights once in it, before training; after ``DistributedOptimizer`` the state stays, so that Adam starts at step 1; before
-it the state is thrown away. That step is left out: it is an accident of the broadcast. Where the program may load
-an optimizer's state, it is broadcast by a small function, which keeps moments that Horovod's wrapper would drop.
+weights once in it, before training; after ``DistributedOptimizer`` the state stays, so that Adam starts at step 1;
+before it the state is thrown away. That step is left out: it is an accident of the broadcast. Where the program may
+load an optimizer's state, it is broadcast by a small function, which keeps moments that Horovod's wrapper would
+drop.
 
 Example:
 
@@ -22,7 +23,7 @@ broadcast_optimizer_state(optimizer)
 
 from __future__ import annotations
 
-from migrator.api import Context, Finding, Refusal, Remove, Site, cst, dotted_name, expression, rule
+from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, dotted_name, expression, rule
 
 from .plan import BROADCAST_STATE, WRAPPER
 from .values import is_constant, symbol_of
@@ -33,7 +34,7 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
     arguments = site.arguments("optimizer", "root_rank", "model")
     optimizer, root = arguments.get("optimizer"), arguments.get("root_rank")
     if optimizer is None:
-        raise Refusal("the call does not say which optimizer's state it broadcasts")
+        raise RefusalError("the call does not say which optimizer's state it broadcasts")
     built = _construction(optimizer, site)
     if built is not None and not _is_loaded(optimizer, context) and site.is_discarded and site.statement is not None:
         return _fresh(site, built, context)
@@ -42,8 +43,8 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
         text = "broadcast_optimizer_state({optimizer}, {root})"
     parts = {"optimizer": optimizer} | ({"root": root} if root is not None else {})
     message = (
-        "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also took "
-        "a step with zero gradients, which weight decay turned into a change of the weights"
+        "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also "
+        "took a step with zero gradients, which weight decay turned into a change of the weights"
     )
     new = expression(text, **parts)
     return site.replace(new, class_="review", message=message, helpers=["broadcast_optimizer_state"])
@@ -55,7 +56,9 @@ def _fresh(site: Site, built: cst.Call, context: Context) -> Finding:
     effect = _effect(site, built, context)
     if not effect:
         return site.found("exact", "broadcast_optimizer_state goes: the optimizer is new, it has no state", edits)
-    message = f"broadcast_optimizer_state goes: the optimizer is new. Horovod took a step with zero gradients here: {effect}"
+    message = (
+        f"broadcast_optimizer_state goes: the optimizer is new. Horovod took a step with zero gradients here: {effect}"
+    )
     return site.found("review", message, edits)
 
 
@@ -70,7 +73,7 @@ def _effect(site: Site, built: cst.Call, context: Context) -> str:
         for w in context.uses(WRAPPER)
     )
     if decays and name != "Adagrad":
-        return "weight decay moved the weights once before training (up to 3e-4 in the weights in ten steps, facts vary)"
+        return "weight decay moved the weights once, before training"
     if wrapped_before and name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
         return "its moments then started at step 1, which changes the first updates (by up to 6e-3 in ten steps)"
     if any(argument.star or argument.keyword is None for argument in built.args[1:]) and name not in ("SGD",):
@@ -82,7 +85,9 @@ def _construction(node: cst.BaseExpression, site: Site) -> cst.Call | None:
     """The call of a torch.optim class that built the optimizer, where that is certain."""
     if isinstance(node, cst.Name):
         values = [b.value for b in site.scope.lookup(node.value)]
-        calls = [v for v in values if isinstance(v, cst.Call) and not symbol_of(v.func, site.module).startswith("horovod")]
+        calls = [
+            v for v in values if isinstance(v, cst.Call) and not symbol_of(v.func, site.module).startswith("horovod")
+        ]
         others = [v for v in values if not isinstance(v, cst.Call)]
         return calls[0] if len(calls) == 1 and not others and _is_optimizer(calls[0], site) else None
     return node if isinstance(node, cst.Call) and _is_optimizer(node, site) else None

@@ -1,7 +1,7 @@
 """HVD204 broadcast-parameters: all ranks start from the same weights.
 
-DDP's constructor broadcasts the weights and buffers of rank 0, so the wrap takes the place of the broadcast, after the last
-load of weights. Where gradients are averaged at the optimizer, a small function broadcasts the tensors.
+DDP's constructor broadcasts the weights and buffers of rank 0, so the wrap takes the place of the broadcast, after
+the last load of weights. Where gradients are averaged at the optimizer, a small function broadcasts the tensors.
 
 Example:
 
@@ -16,7 +16,7 @@ model = DDP(model)
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Replace, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Replace, Site, expression, rule
 
 from .names import DDP
 from .plan import BROADCAST, Plan
@@ -27,7 +27,7 @@ from .values import is_constant
 def broadcast_parameters(site: Site, context: Context) -> Finding:
     arguments = site.arguments("params", "root_rank")
     if "params" not in arguments:
-        raise Refusal("the call does not say what it broadcasts")
+        raise RefusalError("the call does not say what it broadcasts")
     for plan in context.plan(Plan):
         if plan.wrap is site and plan.model is not None:
             new = expression("{model} = DDP({model})", model=plan.model)

@@ -1,10 +1,11 @@
 """HVD105 built: what the library was built with is what PyTorch was built with.
 
-The questions ask about Horovod's build, the answers are about PyTorch's: a reviewer decides whether the branch that asks is
-still needed. The migrated program never communicates by MPI, DDL or oneCCL.
+The questions ask about Horovod's build, the answers are about PyTorch's: a reviewer decides whether the branch that
+asks is still needed. The migrated program never communicates by MPI, DDL or oneCCL.
 """
 
 from migrator.api import Context, Finding, Site, expression, rule
+
 from .names import DIST, TORCH
 
 VALUES = {

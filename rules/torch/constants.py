@@ -16,7 +16,7 @@ compression = torch.float16 if args.fp16 else None
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, cst, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
 from .names import DIST, TORCH
 
@@ -38,7 +38,7 @@ def compression(site: Site, context: Context) -> Finding:
 @rule("HVD206", "constants", symbols=["horovod.torch.Adasum"])
 def adasum(site: Site, context: Context) -> Finding:
     if not any(isinstance(holder, cst.IfExp) for holder in site.module.index.ancestors(site.node)):
-        raise Refusal("Adasum has no counterpart in torch.distributed")
+        raise RefusalError("Adasum has no counterpart in torch.distributed")
     message = "Adasum has no counterpart: the program raises an error when the flag asks for it"
     return site.replace(expression("adasum()"), class_="review", message=message, helpers=["adasum"])
 
@@ -47,5 +47,7 @@ def adasum(site: Site, context: Context) -> Finding:
 def compression_type(site: Site, context: Context) -> Finding:
     holder = site.module.index.parent(site.node)
     if holder is not None and not any(isinstance(h, cst.Annotation) for h in site.module.index.ancestors(site.node)):
-        raise Refusal("the class of compressions is used as a value")
-    return site.replace(expression("torch.dtype"), class_="review", message="Compression → torch.dtype", imports=[TORCH])
+        raise RefusalError("the class of compressions is used as a value")
+    return site.replace(
+        expression("torch.dtype"), class_="review", message="Compression → torch.dtype", imports=[TORCH]
+    )

@@ -1,18 +1,18 @@
 """HVD201 distributed-optimizer: gradients are averaged by DDP, or at the optimizer before it steps.
 
-Horovod's wrapper averages every gradient over all ranks before the step. Two things do the same: ``DDP`` around the model,
-taken where the code shows that it is right (every training forward is a call of the wrapped name, one backward and one
-step to each, mean, dense, no fp16), and a function that averages the gradients of the optimizer's parameters, which is
-right everywhere else. The finding says which was taken, and why. ``--gradients ddp`` or ``--gradients optimizer`` decides
-for you.
+Horovod's wrapper averages every gradient over all ranks before the step. Two things do the same: ``DDP`` around the
+model, taken where the code shows that it is right (every training forward is a call of the wrapped name, one
+backward and one step to each, mean, dense, no fp16), and a function that averages the gradients of the optimizer's
+parameters, which is right everywhere else. The finding says which was taken, and why. ``--gradients ddp`` or
+``--gradients optimizer`` decides for you.
 
-DDP assumes that every parameter of the model takes part in each backward. Where that is not so, Horovod counts a missing
-gradient as zero, so that weight decay and momentum still act; averaging at the optimizer does too, DDP with
+DDP assumes that every parameter of the model takes part in each backward. Where that is not so, Horovod counts a
+missing gradient as zero, so that weight decay and momentum still act; averaging at the optimizer does too, DDP with
 ``find_unused_parameters`` does not.
 
-What goes: ``named_parameters``, ``groups`` and ``num_groups`` (the same numbers without them), ``backward_passes_per_step``
-(Horovod does not divide by it either), ``gradient_predivide_factor`` (a power of two changes nothing, others the last
-digit).
+What goes: ``named_parameters``, ``groups`` and ``num_groups`` (the same numbers without them),
+``backward_passes_per_step`` (Horovod does not divide by it either), ``gradient_predivide_factor`` (a power of two
+changes nothing, others the last digit).
 
 Example:
 
@@ -29,8 +29,23 @@ model = DDP(model)
 
 from __future__ import annotations
 
-from migrator.api import Context, Edit, Finding, Helper, Import, Insert, Refusal, Remove, Replace, Site, cst, dotted_name
-from migrator.api import expression, rule
+from migrator.api import (
+    Context,
+    Edit,
+    Finding,
+    Helper,
+    Import,
+    Insert,
+    RefusalError,
+    Remove,
+    Replace,
+    Site,
+    Template,
+    cst,
+    dotted_name,
+    expression,
+    rule,
+)
 
 from .names import DDP, PARTIAL
 from .options import options_of
@@ -44,7 +59,7 @@ def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Findi
     plan = next((plan for plan in context.plan(Plan) if plan.site is site), None)
     if plan is None:
         options_of(site)
-        raise Refusal("--gradients ddp cannot be had here: there is no place to wrap the model")
+        raise RefusalError("--gradients ddp cannot be had here: there is no place to wrap the model")
     found = _by_ddp(plan) if plan.strategy == "ddp" else _at_optimizer(plan, context)
     if plan.has_ddp_branch is None:
         return found
@@ -55,7 +70,8 @@ def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Findi
 def _by_ddp(plan: Plan) -> Finding:
     site, model = plan.site, plan.model
     assert model is not None
-    edits, imports = _adasum_guard(plan), []
+    edits = _adasum_guard(plan)
+    imports: list[Import] = []
     if plan.wrap is site:
         edits.append(Insert(_statement(site), "after", expression("{model} = DDP({model})", model=model)))
         imports.append(DDP)
@@ -76,7 +92,8 @@ def _ddp_message(plan: Plan) -> str:
 
 
 def _compressed(plan: Plan) -> list[Edit]:
-    assert plan.model is not None and plan.wrap is not None
+    assert plan.model is not None
+    assert plan.wrap is not None
     hook = "{model}.register_comm_hook(None, fp16_compress_hook)"
     if not plan.options.always_compresses and plan.options.compression is not None:
         text = "if {compression} is not None:\n    " + hook
@@ -91,7 +108,9 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
     site, options = plan.site, plan.options
     helper = options.helper(plan.sparse)
     if plan.options.sums and plan.by_name and plan.hook:
-        raise Refusal("gradients are summed, and not all steps are in sight: a second reduction would sum them twice")
+        raise RefusalError(
+            "gradients are summed, and not all steps are in sight: a second reduction would sum them twice"
+        )
     edits = _adasum_guard(plan)
     imports = [PARTIAL] if plan.hook and options.compression is not None else []
     if not plan.hook:
@@ -111,13 +130,13 @@ def _as_value(plan: Plan, edits: list[Edit]) -> Finding:
     """Where the optimizer is neither assigned nor returned by name: a function sets the hook and hands it on."""
     site, options = plan.site, plan.options
     if options.compression is not None:
-        raise Refusal("the wrapped optimizer is used as a value, with compression: assign it to a name first")
+        raise RefusalError("the wrapped optimizer is used as a value, with compression: assign it to a name first")
     helper = Helper("averaging", options.helper(plan.sparse).features)
     new = expression("averaging({optimizer})", optimizer=options.optimizer)
     return site.found("review", _message(plan), [*edits, Replace(site.target, new)], helpers=[helper])
 
 
-def _hook(plan: Plan, optimizer: cst.BaseExpression) -> object:
+def _hook(plan: Plan, optimizer: cst.BaseExpression) -> Template:
     function, options = plan.options.function, plan.options
     if options.compression is None:
         return expression(f"{{optimizer}}.register_step_pre_hook({function})", optimizer=optimizer)
@@ -165,5 +184,5 @@ def _is_returned(site: Site) -> bool:
 def _statement(site: Site) -> cst.BaseSmallStatement:
     statement = site.statement
     if statement is None:
-        raise Refusal("the optimizer is wrapped in the head of a compound statement")
+        raise RefusalError("the optimizer is wrapped in the head of a compound statement")
     return statement

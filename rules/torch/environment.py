@@ -1,7 +1,7 @@
 """HVD601 environment: variables of Horovod and MPI become those of torchrun.
 
-Programs read their rank from what ``horovodrun`` or ``mpirun`` exports. Under torchrun those variables are not set: a
-default of 0 would make every process rank 0. A variable that only tunes Horovod has no effect any more.
+Programs read their rank from what ``horovodrun`` or ``mpirun`` exports. Under torchrun those variables are not set:
+a default of 0 would make every process rank 0. A variable that only tunes Horovod has no effect any more.
 
 Example:
 

@@ -1,8 +1,8 @@
 """HVD104 local-rank: the rank on this host comes from the launcher.
 
-Horovod asks its controller; torchrun and TorchDistributor export LOCAL_RANK and LOCAL_WORLD_SIZE. Without a launcher the
-program runs alone, as local rank 0 of 1. Under TorchDistributor on a cluster every Spark task is a host of its own to
-torchrun: there the number is right as the index of the device, and 0 on every rank.
+Horovod asks its controller; torchrun and TorchDistributor export LOCAL_RANK and LOCAL_WORLD_SIZE. Without a launcher
+the program runs alone, as local rank 0 of 1. Under TorchDistributor on a cluster every Spark task is a host of its
+own to torchrun: there the number is right as the index of the device, and 0 on every rank.
 
 Example:
 
@@ -17,7 +17,8 @@ torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, cst, dotted_name, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
+
 from .names import OS
 
 VALUES = {
@@ -35,9 +36,9 @@ def local_rank(site: Site, context: Context) -> Finding:
     if site.call is None:
         return site.replace(expression(f"lambda: {value}"), imports=[OS])
     if site.call.args:
-        raise Refusal(f"{site.short} takes no arguments")
+        raise RefusalError(f"{site.short} takes no arguments")
     if context.uses("sparkdl.HorovodRunner") and not _is_device(site):
-        message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so that it is the same on all ranks"
+        message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so all ranks have the same"
         return site.replace(expression(value), class_="review", message=message, imports=[OS])
     return site.replace(expression(value), imports=[OS])
 

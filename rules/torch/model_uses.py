@@ -108,9 +108,9 @@ class Tracker:
         """Whether only some ranks get to ``node``."""
         inner: cst.CSTNode = node
         for holder in self.index.ancestors(node):
-            if isinstance(holder, (cst.If, cst.IfExp)) and holder.test is not inner:
-                if is_rank_guard(holder.test, self.module, self.index.scope_of(holder)):
-                    return True
+            asks = isinstance(holder, (cst.If, cst.IfExp)) and holder.test is not inner
+            if asks and is_rank_guard(holder.test, self.module, self.index.scope_of(holder)):  # type: ignore[attr-defined]
+                return True
             if isinstance(holder, cst.FunctionDef) and self.returns_early(holder, node):
                 return True
             inner = holder
@@ -204,8 +204,6 @@ class Tracker:
         return True
 
 
-
-
 def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> str | None:
     """The name of the parameter that ``argument`` is for."""
     if argument.star or any(other.star for other in call.args):
@@ -261,7 +259,9 @@ def model_of(site: Site, arguments: dict[str, cst.BaseExpression]) -> cst.BaseEx
         return model
     optimizer = arguments.get("optimizer")
     if isinstance(optimizer, cst.Name):
-        values = [b.value for b in site.scope.lookup(optimizer.value) if b.value is not None and b.value is not site.call]
+        values = [
+            b.value for b in site.scope.lookup(optimizer.value) if b.value is not None and b.value is not site.call
+        ]
         optimizer = values[0] if len(values) == 1 else None
     if isinstance(optimizer, cst.Call):
         for argument in optimizer.args:

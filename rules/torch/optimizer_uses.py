@@ -156,9 +156,9 @@ class _Search:
             nodes = [r.node for r in module.index.references[name]] + list(module.index.attributes[name])
             for node in nodes:
                 holder = module.index.parent(node)
-                if isinstance(holder, cst.Arg) and not self.is_known(holder, module):
-                    self.steps_in_sight = False
-                elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
+                if (isinstance(holder, cst.Arg) and not self.is_known(holder, module)) or isinstance(
+                    holder, (cst.Return, cst.Element, cst.DictElement)
+                ):
                     self.steps_in_sight = False
 
     def is_known(self, argument: cst.Arg, module: Module) -> bool:
@@ -166,7 +166,11 @@ class _Search:
         if not isinstance(call, cst.Call):
             return False
         name = dotted_name(call.func).rpartition(".")[2]
-        if name.startswith("broadcast_optimizer_state") or name in _KEEPS_NOTHING or any(word in name for word in _KNOWN):
+        if (
+            name.startswith("broadcast_optimizer_state")
+            or name in _KEEPS_NOTHING
+            or any(word in name for word in _KNOWN)
+        ):
             return True
         found = module.index.scope_of(call).lookup(name)
         return len(found) == 1 and isinstance(found[0].node, cst.FunctionDef)

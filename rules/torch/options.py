@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from migrator.api import Helper, Module, Refusal, Site, cst
+from migrator.api import Helper, Module, RefusalError, Site, cst
 
 from .values import is_constant, possible_values, symbol_of
 
@@ -69,12 +69,12 @@ def operations_of(node: cst.BaseExpression, module: Module) -> set[str]:
 
 
 def options_of(site: Site) -> Options:
-    """Read the call's arguments; raises Refusal for what no reduction here can do."""
+    """Read the call's arguments; raises RefusalError for what no reduction here can do."""
     arguments = site.arguments(*PARAMETERS)
     if "optimizer" not in arguments:
-        raise Refusal("the call does not say which optimizer it wraps")
+        raise RefusalError("the call does not say which optimizer it wraps")
     if "process_set" in arguments:
-        raise Refusal("the gradients are reduced within a process set only")
+        raise RefusalError("the gradients are reduced within a process set only")
     sums, adasum, test = _operation(arguments.get("op"), site.module)
     compression, always = _compression(arguments.get("compression"), site.module)
     passes = arguments.get("backward_passes_per_step")
@@ -95,13 +95,13 @@ def options_of(site: Site) -> Options:
 def _operation(node: cst.BaseExpression | None, module: Module) -> tuple[bool, str, cst.BaseExpression | None]:
     found = operations_of(node, module) if node is not None else {"Average"}
     if "?" in found:
-        raise Refusal("which reduction 'op' asks for is decided out of sight")
+        raise RefusalError("which reduction 'op' asks for is decided out of sight")
     if found == {"Adasum"}:
-        raise Refusal("Adasum has no counterpart in torch.distributed")
+        raise RefusalError("Adasum has no counterpart in torch.distributed")
     if unknown := found - {"Average", "Sum", "Adasum"}:
-        raise Refusal(f"gradients are reduced by {unknown.pop()}, which no strategy here does")
+        raise RefusalError(f"gradients are reduced by {unknown.pop()}, which no strategy here does")
     if {"Average", "Sum"} <= found:
-        raise Refusal("'op' is a sum or an average, as a flag decides")
+        raise RefusalError("'op' is a sum or an average, as a flag decides")
     sums = "Sum" in found
     if "Adasum" not in found:
         return sums, "", None
@@ -123,7 +123,7 @@ def _dense(node: cst.BaseExpression | None) -> bool:
         return False
     if is_constant(node, "True"):
         return True
-    raise Refusal("whether sparse gradients are made dense is decided at run time")
+    raise RefusalError("whether sparse gradients are made dense is decided at run time")
 
 
 def _is_power_of_two(node: cst.BaseExpression) -> bool:

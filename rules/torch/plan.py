@@ -1,7 +1,7 @@
 """The decision, once per optimizer and before any rule runs: how its gradients are reduced, and what follows from that.
 
-DDP is taken where the code shows it right; anything else averages at the optimizer, which equals Horovod wherever Horovod
-is deterministic. The rules of this package read the plan and decide nothing of the kind themselves.
+DDP is taken where the code shows it right; anything else averages at the optimizer, which equals Horovod wherever
+Horovod is deterministic. The rules of this package read the plan and decide nothing of the kind themselves.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from migrator.api import Context, NextStep, Refusal, Scope, Site, cst, dotted_name, planner, statement_line
+from migrator.api import Context, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner, statement_line
 
 from .model_uses import Tracker, Uses, doubts_about_class, model_of
-from .options import Options, options_of
 from .optimizer_uses import OptimizerUses, optimizer_uses
+from .options import Options, options_of
 from .training_loop import Step, unclear_step
 from .values import is_constant, symbol_of
 
@@ -76,7 +76,7 @@ def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     for site in sites:
         try:
             plan, found = _plan(site, context, uses)
-        except Refusal:
+        except RefusalError:
             continue
         plans.append(plan)
         if plan.strategy == "ddp":
@@ -93,7 +93,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     reason = proof.obstacle(found)
     wanted = context.settings.gradients
     if wanted == "ddp" and proof.impossible:
-        raise Refusal(f"--gradients ddp: {proof.impossible}")
+        raise RefusalError(f"--gradients ddp: {proof.impossible}")
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
     plan = Plan(
         site=site,
@@ -180,7 +180,7 @@ class _Proof:
     def is_of_model(self, site: Site) -> bool:
         try:
             arguments = site.arguments("params", "root_rank")
-        except Refusal:
+        except RefusalError:
             return False
         params = arguments.get("params")
         owner = params.func.value if isinstance(params, cst.Call) and isinstance(params.func, cst.Attribute) else None
@@ -244,7 +244,9 @@ class _Proof:
             if any(index.before(first, binding.node) for binding in bindings if binding.kind != "parameter"):
                 yield "the model is assigned again after its optimizer is wrapped"
         else:
-            stores = [n for n in index.attributes[self.model.attr.value] if isinstance(index.parent(n), cst.AssignTarget)]  # type: ignore[attr-defined]
+            stores = [
+                n for n in index.attributes[self.model.attr.value] if isinstance(index.parent(n), cst.AssignTarget)
+            ]  # type: ignore[attr-defined]
             if not stores or any(index.scope_of(node) is not self.site.scope for node in stores):
                 yield "the model is built in another method"
 

@@ -1,7 +1,7 @@
 """HVD103 rank-and-size: rank and number of ranks come from the process group.
 
-``hvd.rank`` and ``hvd.size`` raise before ``init``; so do ``dist.get_rank`` and ``dist.get_world_size``. Arithmetic with
-them, such as a learning rate that grows with the number of ranks, stays as it is written.
+``hvd.rank`` and ``hvd.size`` raise before ``init``; so do ``dist.get_rank`` and ``dist.get_world_size``. Arithmetic
+with them, such as a learning rate that grows with the number of ranks, stays as it is written.
 
 Example:
 
@@ -18,7 +18,8 @@ if dist.get_rank() == 0:
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, expression, rule
+
 from .names import DIST
 
 FUNCTIONS = {
@@ -34,5 +35,5 @@ def rank_and_size(site: Site, context: Context) -> Finding:
     if site.call is None:
         return site.replace(expression(function), imports=[DIST])
     if site.call.args:
-        raise Refusal(f"{site.short} takes no arguments")
+        raise RefusalError(f"{site.short} takes no arguments")
     return site.replace(expression(f"{function}()"), imports=[DIST])

@@ -1,8 +1,9 @@
 """HVD106 run: ``horovod.run`` becomes torch's own launcher, for the ranks of one machine.
 
-``horovod.run(function, np=N)`` starts N processes and returns their results in the order of ranks. ``elastic_launch`` is
-what torchrun calls: it does the same on this machine. Hosts have no counterpart in one call: torchrun is started on each
-of them, and the program says so when hosts are named. Which library Horovod communicates by is not a question any more.
+``horovod.run(function, np=N)`` starts N processes and returns their results in the order of ranks.
+``elastic_launch`` is what torchrun calls: it does the same on this machine. Hosts have no counterpart in one call:
+torchrun is started on each of them, and the program says so when hosts are named. Which library Horovod communicates
+by is not a question any more.
 
 Example:
 
@@ -17,7 +18,7 @@ run_on_ranks(main, args=(args,), num_processes=4)
 ```
 """
 
-from migrator.api import Context, Finding, Refusal, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, expression, rule
 
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
 DROPPED = ("use_gloo", "use_mpi", "verbose", "disable_cache", "start_timeout", "output_filename")
@@ -26,14 +27,16 @@ DROPPED = ("use_gloo", "use_mpi", "verbose", "disable_cache", "start_timeout", "
 @rule("HVD106", "run", symbols=["horovod.run", "horovod.runner.run"])
 def run(site: Site, context: Context) -> Finding:
     if site.call is None or any(argument.keyword is None for argument in site.call.args[3:]):
-        raise Refusal("horovod.run is passed on as a value, or called with arguments that have no names")
+        raise RefusalError("horovod.run is passed on as a value, or called with arguments that have no names")
     arguments = site.arguments("func", "args", "kwargs", "np", *TAKEN[4:], *DROPPED)
     number = arguments.get("np", arguments.get("num_proc"))
     if "func" not in arguments or number is None:
-        raise Refusal("the call does not say what it runs, or on how many ranks")
+        raise RefusalError("the call does not say what it runs, or on how many ranks")
     parts = {name: arguments[name] for name in ("func", "args", "kwargs", "hosts") if name in arguments}
     keywords = ["args={args}", "kwargs={kwargs}", "num_processes={number}", "hosts={hosts}"]
     chosen = [keyword for keyword in keywords if keyword.partition("=")[0] in (*parts, "num_processes")]
     new = expression(f"run_on_ranks({{func}}, {', '.join(chosen)})", number=number, **parts)
-    message = "horovod.run → run_on_ranks(), which starts the ranks of this machine; torchrun starts those of several hosts"
+    message = (
+        "horovod.run → run_on_ranks(), which starts the ranks of this machine; torchrun starts those of several hosts"
+    )
     return site.replace(new, class_="review", message=message, helpers=["run_on_ranks"])

@@ -1,10 +1,11 @@
 """HVD102 shutdown: ``hvd.shutdown`` becomes leaving the process group.
 
-Horovod's may be called twice, or without ``init``; ``destroy_process_group`` may not. Where a program has one call of
-each, the plain call is the same.
+Horovod's may be called twice, or without ``init``; ``destroy_process_group`` may not. Where a program has one call
+of each, the plain call is the same.
 """
 
 from migrator.api import Context, Finding, Site, expression, rule
+
 from .names import DIST
 
 

@@ -1,9 +1,10 @@
 """HVD202 synchronize: gradients are reduced where the code says, not by the step.
 
 ``optimizer.synchronize()`` waits until the gradients are averaged, so that they can be clipped or unscaled, and
-``skip_synchronize`` keeps the step from doing it again. DDP has averaged by the end of ``backward()``: both go. Where
-gradients are averaged at the optimizer, the function that does it is called in the place of ``synchronize``, and before
-every other step of that optimizer; with a gradient scaler, before ``unscale_``, so that all ranks see the same infinities.
+``skip_synchronize`` keeps the step from doing it again. DDP has averaged by the end of ``backward()``: both go.
+Where gradients are averaged at the optimizer, the function that does it is called in the place of ``synchronize``,
+and before every other step of that optimizer; with a gradient scaler, before ``unscale_``, so that all ranks see the
+same infinities.
 
 Example:
 
@@ -25,8 +26,24 @@ optimizer.step()
 
 from __future__ import annotations
 
-from migrator.api import Context, Edit, Finding, Helper, Insert, Refusal, Remove, Replace, Site, Template, Unwrap, cst
-from migrator.api import dotted_name, expression, rule
+from migrator.api import (
+    Context,
+    Edit,
+    Finding,
+    Helper,
+    Import,
+    Insert,
+    RefusalError,
+    Remove,
+    Replace,
+    Site,
+    Template,
+    Unwrap,
+    cst,
+    dotted_name,
+    expression,
+    rule,
+)
 
 from .names import TORCH
 from .optimizer_uses import REDUCE, SKIP, SYNCHRONIZE
@@ -46,7 +63,9 @@ def synchronize(site: Site, context: Context) -> Finding:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
         return site.found("review", message, edits, helpers=[helper])
     message = f"{site.short} → {plan.options.function}() where the gradients must be reduced"
-    return site.found("exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=[helper], imports=imports)
+    return site.found(
+        "exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=[helper], imports=imports
+    )
 
 
 def _placed(site: Site, template: Template) -> Edit:
@@ -54,32 +73,33 @@ def _placed(site: Site, template: Template) -> Edit:
         return Replace(site.target, template)
     statement = site.statement
     if statement is None:
-        raise Refusal("the optimizer steps in the head of a compound statement")
+        raise RefusalError("the optimizer steps in the head of a compound statement")
     return Insert(statement, "before", template)
 
 
 def _optimizer(site: Site) -> cst.BaseExpression:
     """The optimizer of ``optimizer.step()``, or of ``scaler.step(optimizer)``."""
-    assert isinstance(site.node, cst.Attribute) and site.call is not None
+    assert isinstance(site.node, cst.Attribute)
+    assert site.call is not None
     is_argument = site.symbol == REDUCE and site.call.args and "opt" not in dotted_name(site.node.value).lower()
     return site.call.args[0].value if is_argument else site.node.value
 
 
 def _gone(site: Site) -> Finding:
     if not site.is_discarded or site.statement is None:
-        raise Refusal("the value of synchronize() is used")
+        raise RefusalError("the value of synchronize() is used")
     return site.found("exact", "synchronize goes: DDP has averaged by the end of backward()", [Remove(site.statement)])
 
 
 def _skip(site: Site, plan: Plan | None) -> Finding:
     item = site.module.index.parent(site.target)
     if not isinstance(item, cst.WithItem):
-        raise Refusal("skip_synchronize is not used as the context of a with statement")
+        raise RefusalError("skip_synchronize is not used as the context of a with statement")
     message = "skip_synchronize goes: the step does not reduce by itself"
     return site.found("exact" if plan is not None else "review", message, [Unwrap(item)])
 
 
-def _reduction(site: Site, plan: Plan | None) -> tuple[Template, Helper, list[object]]:
+def _reduction(site: Site, plan: Plan | None) -> tuple[Template, Helper, list[Import]]:
     optimizer = _optimizer(site)
     if plan is None:
         return expression("average_gradients({optimizer})", optimizer=optimizer), Helper("reduce_gradients"), []
@@ -91,7 +111,7 @@ def _reduction(site: Site, plan: Plan | None) -> tuple[Template, Helper, list[ob
         call = f"{options.function}({{optimizer}}, compression=torch.float16)"
         return expression(call, optimizer=optimizer), helper, [TORCH]
     if not _is_visible(options.compression, plan.site, site):
-        raise Refusal("which compression the gradients travel in is decided where this call does not see it")
+        raise RefusalError("which compression the gradients travel in is decided where this call does not see it")
     call = f"{options.function}({{optimizer}}, compression={{compression}})"
     return expression(call, optimizer=optimizer, compression=options.compression), helper, []
 

@@ -15,7 +15,7 @@ ONE: Counts = (1, 1, 1)
 _LOOPS = (cst.For, cst.While)
 
 
-class Unclear(Exception):
+class UnclearError(Exception):
     """The number of forwards, backwards or steps cannot be told; the message says why."""
 
 
@@ -40,7 +40,7 @@ def unclear_step(backward: cst.Call, step: Step, module: Module) -> str:
     """Why the training step around ``backward`` is not one forward, one backward, one step; empty if it is."""
     try:
         paths = {counts for counts, _ in _block(_unit(backward, module), step, module, ())}
-    except Unclear as unclear:
+    except UnclearError as unclear:
         return str(unclear)
     if paths - {ZERO, ONE}:
         return "a training step is not one forward, one backward and one optimizer step on every path"
@@ -68,7 +68,7 @@ def _statement(node: cst.CSTNode, step: Step, module: Module) -> Iterator[tuple[
         yield ZERO, False
     elif isinstance(node, cst.BaseCompoundStatement):
         if step.counts(node, module) != ZERO:
-            raise Unclear("part of a training step is in a loop or a try of its own")
+            raise UnclearError("part of a training step is in a loop or a try of its own")
         yield ZERO, False
     else:
         parts = node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else (node,)

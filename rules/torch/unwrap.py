@@ -1,8 +1,8 @@
 """HVD203 unwrap-module: what needs the model itself goes through ``.module`` once DDP is around it.
 
-``state_dict`` and ``load_state_dict`` keep their keys, so old checkpoints load and new ones are like the old; attributes
-are the model's. A forward that only some ranks run must not go through the wrapper: it can wait for the other ranks for
-ever.
+``state_dict`` and ``load_state_dict`` keep their keys, so old checkpoints load and new ones are like the old;
+attributes are the model's. A forward that only some ranks run must not go through the wrapper: it can wait for the
+other ranks for ever.
 
 Example:
 
@@ -29,6 +29,8 @@ def unwrap_module(site: Site, context: Context) -> Finding:
     edits = [Replace(site.node, expression("{model}.module", model=site.node))]
     holder = site.module.index.parent(site.node)
     if isinstance(holder, cst.Call) and holder.func is site.node:
-        message = "a forward that only some ranks run goes to .module: through DDP it could wait for the others for ever"
+        message = (
+            "a forward that only some ranks run goes to .module: through DDP it could wait for the others for ever"
+        )
         return site.found("review", message, edits)
     return site.found("exact", "the model itself is DDP's .module", edits)

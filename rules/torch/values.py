@@ -66,7 +66,7 @@ def symbol_of(node: cst.CSTNode, module: Module) -> str:
 
 
 def is_rank_guard(test: cst.BaseExpression, module: Module, scope: Scope) -> bool:
-    """Whether ``test`` asks which rank this is: it compares, or negates, something called rank, or asks for the main one."""
+    """Whether ``test`` asks which rank this is: by something called rank, or a name for the first one."""
     words = ("rank", "is_main", "is_master", "is_lead", "is_root", "is_chief", "main_process")
     return any(word in name.lower() for name in _names(test) for word in words)
 

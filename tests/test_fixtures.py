@@ -1,0 +1,51 @@
+"""Every case under fixtures/: what it becomes, what is said of it, and that a second run finds nothing to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import libcst
+import pytest
+from update_fixtures import ROOT, cases, files, run, settings_of
+
+from migrator.registry import load_rules
+from migrator.source import decode
+from migrator.verify import comments
+
+CASES = [case.relative_to(ROOT).as_posix() for case in cases()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fixture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = ROOT / name
+    before, settings = files(case, "before"), settings_of(case)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    monkeypatch.chdir(first)
+    outcome = run(before, settings, first)
+    assert outcome.written == files(case, "after")
+    assert outcome.findings == (case / "findings.txt").read_text("utf-8")
+    if not outcome.written:
+        return
+    monkeypatch.chdir(second)
+    again = run(outcome.written, settings, second)
+    assert not again.written
+    assert settings.partial or not again.result.blocked
+    assert not again.result.unread
+    for path, data in outcome.written.items():
+        old, new = decode(path, before[path]).text, decode(path, data).text
+        assert comments(old) - comments(new) == Counter()
+        libcst.parse_module(data)
+
+
+def test_every_rule_has_a_fixture() -> None:
+    told = "".join((ROOT / name / "findings.txt").read_text("utf-8") for name in CASES)
+    torch = [id for id, rule in load_rules().rules.items() if any(s.startswith("horovod") for s in rule.symbols)]
+    assert [id for id in torch if f" {id} " not in told] == []
+
+
+def test_every_strategy_can_be_asked_for() -> None:
+    asked = {settings_of(ROOT / name).gradients for name in CASES}
+    assert asked == {"auto", "ddp", "optimizer"}
