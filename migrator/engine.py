@@ -108,9 +108,18 @@ def _with_deep_stack(job: list[Input], settings: Settings) -> Outcome:
     finally:
         threading.stack_size(before)
         sys.setrecursionlimit(limit)
+    if isinstance(made[0], Exception):
+        return _broken(job, f"internal error: {type(made[0]).__name__}: {made[0]}")
     if isinstance(made[0], BaseException):
         raise made[0]
     return made[0]
+
+
+def _broken(job: Sequence[Input], reason: str) -> Outcome:
+    """The outcome of a program on which this tool itself failed: its files stay, other programs go on."""
+    from migrator.transform import Outcome
+
+    return Outcome((), tuple(FileResult(given.path, "failed", reason, given.data, given.data) for given in job))
 
 
 def _side_by_side(jobs: Sequence[list[Input]], settings: Settings, progress: Progress, workers: int) -> list[Outcome]:
@@ -132,15 +141,11 @@ def _side_by_side(jobs: Sequence[list[Input]], settings: Settings, progress: Pro
 
 def _alone(job: list[Input], settings: Settings) -> Outcome:
     """A program that may have brought its worker down, tried again in a process of its own."""
-    from migrator.transform import Outcome
-
     try:
         with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
             return pool.submit(_with_deep_stack, job, settings).result()
     except BrokenProcessPool:
-        reason = "the parser crashed on a file of this program"
-        files = tuple(FileResult(given.path, "failed", reason, given.data, given.data) for given in job)
-        return Outcome((), files)
+        return _broken(job, "the parser crashed on a file of this program")
 
 
 def _assemble(

@@ -40,14 +40,21 @@ class _Block:
     anchor: cst.CSTNode | None
 
 
-def arrange(index: Index, needs: Collection[Need], unused: Sequence[Binding], helper_module: str = "") -> Dependencies:
-    """Decide on names and places for ``needs``; ``unused`` are bindings that nothing refers to any more.
+def arrange(
+    index: Index,
+    needs: Collection[Need],
+    unused: Sequence[Binding],
+    kept: Sequence[Binding] = (),
+    helper_module: str = "",
+) -> Dependencies:
+    """Decide on names and places for ``needs``.
 
-    Helpers are put into the module itself, or imported from ``helper_module``.
+    ``unused`` are bindings that nothing refers to any more, ``kept`` those of the same kind that stay. Helpers are put
+    into the module itself, or imported from ``helper_module``.
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
-    return _Arrangement(index, tuple(needs), tuple(unused)).result()
+    return _Arrangement(index, tuple(needs), tuple(unused), tuple(kept)).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -79,11 +86,14 @@ def import_statements(items: Iterable[Import], local: Callable[[Import], str]) -
 
 
 class _Arrangement:
-    def __init__(self, index: Index, needs: tuple[Need, ...], unused: tuple[Binding, ...]) -> None:
+    def __init__(
+        self, index: Index, needs: tuple[Need, ...], unused: tuple[Binding, ...], kept: tuple[Binding, ...]
+    ) -> None:
         self.index = index
         self.unused = unused
+        self.kept = kept
         self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"])
-        self.helpers = _with_dependencies(need.item for need in needs if not isinstance(need.item, Import))
+        self.helpers = _with_dependencies(need.item for need in needs if isinstance(need.item, tuple))
         self.renames: dict[str, str] = {}
         self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
         homes = [need.scope for need in needs if not isinstance(need.item, Import)]
@@ -167,12 +177,17 @@ class _Arrangement:
 
     def local_imports(self) -> Iterator[Edit]:
         """Imports inside functions take the place of those that they replace there."""
-        scopes = {id(b.scope): b.scope for b in self.unused if b.scope.kind != "module"}
+        bindings = [*self.unused, *self.kept]
+        scopes = {id(b.scope): b.scope for b in bindings if b.scope.kind != "module"}
         for scope in scopes.values():
             items = {item: None for where, item in self.wanted if where is scope}
-            lines = [item.statement(self.named(item)) for item in sorted(items, key=_import_key)]
-            bindings = [b for b in self.unused if b.scope is scope]
-            yield from self.replace_imports(bindings, lines)
+            lines = [line for _, line in import_statements(items, self.named)]
+            gone = [b for b in self.unused if b.scope is scope]
+            if gone:
+                yield from self.replace_imports(gone, lines)
+            elif lines:
+                stays = next(b.node for b in self.kept if b.scope is scope)
+                yield Insert(_small_statement(self.index, stays), "after", Template("\n".join(lines)))
 
     def named(self, item: Import) -> str:
         local = self.local_name(item)
@@ -417,21 +432,20 @@ def _has_comment(line: cst.SimpleStatementLine) -> bool:
     return line.trailing_whitespace.comment is not None
 
 
-def _with_dependencies(items: Iterable[object]) -> list[tuple[str, Features]]:
-    """The helpers of ``items`` and those that they call, callees first."""
-    found: dict[str, Features] = {}
+def _with_dependencies(items: Iterable[HelperKey]) -> list[HelperKey]:
+    """The helpers of ``items`` and those that they call, callees first; what one asks for, all of that name get."""
+    found: dict[str, HelperKey] = {}
 
     def add(name: str, features: Features) -> None:
-        merged = found.get(name, frozenset()) | features
+        function = helper_source(name, features).name
+        merged = features | found.get(function, (name, frozenset()))[1]
         for other in helper_source(name, merged).helpers:
-            add(other, frozenset())
-        found.pop(name, None) if features - found.get(name, frozenset()) else None
-        found.setdefault(name, merged)
+            add(other, merged)
+        found[function] = (name, merged)
 
     for item in items:
-        assert isinstance(item, tuple)
         add(*item)
-    return list(found.items())
+    return list(found.values())
 
 
 def _code(index: Index, node: cst.CSTNode) -> str:

@@ -75,6 +75,7 @@ def documentation_of(answer: Answer) -> str:
 @cache
 def load_rules() -> Registry:
     """Import every rule package named by an entry point and return the filled registry."""
+    importlib.import_module("migrator.notices")
     for package in sorted({point.value for point in entry_points(group=ENTRY_POINT_GROUP)}):
         module = importlib.import_module(package)
         for found in pkgutil.walk_packages(module.__path__, package + "."):

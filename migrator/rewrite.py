@@ -38,6 +38,11 @@ class Draft:
         return [need for answer in self.answers if not answer.is_blocked for need in _needs(answer)]
 
     @property
+    def kept(self) -> list[Binding]:
+        """The bindings that stay, because something still refers to them."""
+        return [binding for binding in self.file.found.bindings if binding not in self.unused]
+
+    @property
     def helpers(self) -> list[HelperKey]:
         """The helpers among the needs."""
         return [need.item for need in self.needs if isinstance(need.item, tuple)]
@@ -57,9 +62,10 @@ def draft(file: File, answers: Sequence[Answer], *, partial: bool) -> Draft:
     layout: Layout | None = None
     try:
         layout = lay_out(file.module.index.tree, file.source.text, _wanted(file, answers))
+        blocked = [answer for answer in answers if answer.is_blocked and answer.span is None]
+        answers = _with_blocked(answers, file.module)
         edits = [edit for answer in answers if not answer.is_blocked for edit in answer.edits]
         if partial:
-            blocked = [answer for answer in answers if answer.is_blocked and answer.span is None]
             edits += [todo for answer in blocked for todo in _todo(file, answer, layout)]
         splices = Editor(file.module.index, layout, file.source.newline).splices(edits)
     except (ConflictError, RoundTripError, RecursionError) as error:
@@ -76,7 +82,7 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
     if made.wrong or made.layout is None:
         return Rewritten(made, text, made.wrong)
     try:
-        dependencies = arrange(made.file.module.index, made.needs, made.unused, helper_module)
+        dependencies = arrange(made.file.module.index, made.needs, made.unused, made.kept, helper_module)
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
     except ConflictError as conflict:
@@ -119,6 +125,22 @@ def _bound_elsewhere(module: Module) -> set[str]:
         for name, bindings in module.index.scope.bindings.items()
         if all(reads_itself(binding) for binding in bindings)
     }
+
+
+def _with_blocked(answers: Sequence[Answer], module: Module) -> list[Answer]:
+    """The answers, with those inside a blocked place blocked as well: it keeps its text."""
+    stays = {id(answer.finding.node) for answer in answers if answer.is_blocked and answer.span is None}
+
+    def is_inside(answer: Answer) -> bool:
+        return answer.span is None and any(id(h) in stays for h in module.index.ancestors(answer.finding.node))
+
+    message = "stays with the call that it is an argument of"
+    return [
+        Answer(answer.rule, Finding(answer.finding.node, "blocked", message), answer.site)
+        if stays and not answer.is_blocked and is_inside(answer)
+        else answer
+        for answer in answers
+    ]
 
 
 def _shows(answer: Answer, shown: Collection[int]) -> bool:

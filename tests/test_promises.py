@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from update_fixtures import Outcome, run
 
 from migrator.config import Settings
-from update_fixtures import Outcome, run
+from migrator.registry import load_rules
 
 HEAD = "import horovod.torch as hvd\nimport torch\n\nhvd.init()\nnet = torch.nn.Linear(4, 1)\n"
 SGD = "opt = torch.optim.SGD(net.parameters(), lr=0.1)\n"
@@ -183,12 +188,63 @@ def test_no_wrap_where_a_step_is_not_one_forward_and_one_backward(migrated, loop
     assert "DDP(" not in text(outcome)
 
 
-def test_a_batch_that_only_one_rank_skips_is_no_proof(migrated) -> None:
-    loop = "for x in batches:\n    if hvd.rank() == 0 and x.isnan().any():\n        continue\n    opt.zero_grad()\n    net(x).mean().backward()\n    opt.step()\n"
-    assert "DDP(" not in text(migrated(HEAD + SGD + WRAP + BROADCAST + loop))
+GUARDED = {
+    "a function that one rank calls": "def show(x):\n    print(net(x))\n\n\nif hvd.rank() == 0:\n    show(1)\n",
+    "a function that a function of one rank calls": "def show(x):\n    print(net(x))\n\n\ndef report():\n    show(1)\n\n\nif hvd.rank() == 0:\n    report()\n",
+    "a conditional expression": "out = net(x) if hvd.rank() == 0 else None\n",
+    "the other branch": "if hvd.rank():\n    pass\nelse:\n    net(x)\n",
+    "and": "hvd.rank() == 0 and net(x)\n",
+    "a variable": "first = hvd.rank() == 0\nif first:\n    net(x)\n",
+    "a while loop": "while hvd.rank() == 0:\n    net(x)\n    break\n",
+    "an early return": "def show(x):\n    if hvd.rank() > 0:\n        return\n    net(x)\n\n\nshow(1)\n",
+    "an early continue": "for x in y:\n    if hvd.rank() > 0:\n        continue\n    net(x)\n",
+    "an early exit": "import sys\nif hvd.rank() > 0:\n    sys.exit()\nnet(x)\n",
+    "a parameter": "def show(m):\n    print(m(x))\n\n\nif hvd.rank() == 0:\n    show(net)\n",
+    "a size": "if hvd.local_rank() == 0:\n    net(x)\n",
+}
 
 
-@pytest.mark.parametrize("load", ["if hvd.rank() == 0:\n    net.load_state_dict(torch.load('w.pt'))\n", "net.load_state_dict(load_mine(hvd.rank()))\n"])
-def test_weights_that_ranks_load_after_the_broadcast_are_not_lost(migrated, load: str) -> None:
-    after = text(migrated(HEAD + SGD + BROADCAST + WRAP + load + BROADCAST + STEP))
-    assert "DDP(" not in after or after.index("load_state_dict") < after.index("DDP(net)")
+@pytest.mark.parametrize("late", GUARDED.values(), ids=GUARDED)
+def test_a_forward_of_some_ranks_does_not_go_through_ddp(migrated, late: str) -> None:
+    outcome = migrated(HEAD + SGD + WRAP + BROADCAST + STEP + late)
+    after = text(outcome)
+    assert not blocked(outcome)
+    assert "DDP(" not in after or "net.module(" in after or "show(net.module)" in after
+
+
+def test_imports_stand_above_what_is_emitted(migrated) -> None:
+    lines = text(migrated("import horovod.torch as hvd\nh = hvd\nh.init()\nprint(h.size())\n")).splitlines()
+    code = next(n for n, line in enumerate(lines) if line.startswith("def "))
+    assert not [line for line in lines[code:] if line.startswith(("import ", "from "))]
+
+
+def test_helpers_of_a_package_are_found_from_every_file(migrated) -> None:
+    use = "import horovod.torch as hvd\nimport torch\n\n\ndef mean(x):\n    return hvd.allreduce(torch.tensor(x)).item()\n"
+    main = "import horovod.torch as hvd\n\nfrom .metrics import mean\n\nhvd.init()\nhvd.allreduce\nprint(mean(2.0))\n"
+    files = {"jobs/__init__.py": "", "jobs/metrics.py": use, "jobs/main.py": main.replace("hvd.allreduce\n", "")}
+    outcome = migrated(files)
+    assert not blocked(outcome)
+    for name, data in (files | {k: v.decode() for k, v in outcome.written.items()}).items():
+        Path(name).write_text(data)
+    environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "PYTHONPATH")}
+    done = subprocess.run([sys.executable, "-m", "jobs.main"], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == "2.0\n", done.stderr
+
+
+def test_a_module_of_helpers_takes_no_name_that_is_there(migrated) -> None:
+    use = "import horovod.torch as hvd\nimport torch\n\nhvd.init()\nprint(hvd.allreduce(torch.tensor(1.0)).item())\n"
+    files = {"a.py": "import b\n" + use, "b.py": use, "collectives.py": "MINE = 1\n"}
+    outcome = migrated(files)
+    assert outcome.written.get("collectives.py", b"MINE = 1\n") == b"MINE = 1\n"
+
+
+def test_an_error_in_a_rule_ends_no_run(migrated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(site, context):
+        raise KeyError("gone")
+
+    registry = load_rules()
+    symbol = "horovod.torch.shutdown"
+    monkeypatch.setitem(registry.by_symbol, symbol, replace(registry.by_symbol[symbol], answer=broken))
+    outcome = migrated({"a.py": "import horovod.torch as hvd\nhvd.shutdown()\n", "b.py": "import horovod.torch as hvd\nhvd.rank()\n"})
+    assert [p.status for p in outcome.result.programs] == ["blocked", "migrated"]
+    assert any("KeyError" in found.message for found in outcome.result.findings)

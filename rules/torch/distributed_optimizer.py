@@ -112,27 +112,42 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
             "gradients are summed, and not all steps are in sight: a second reduction would sum them twice"
         )
     edits = _adasum_guard(plan)
-    imports = [PARTIAL] if plan.hook and options.compression is not None else []
-    if not plan.hook:
-        return site.found("review", _message(plan), [*edits, *_plain(plan)], helpers=[helper])
-    if site.assigned_to is None and _is_returned(site):
-        edits += [Insert(_statement(site), "before", _hook(plan, options.optimizer)), *_plain(plan)]
-    elif site.assigned_to is None:
+    optimizer = site.assigned_to or options.optimizer
+    if site.assigned_to is None and not (_is_returned(site) and dotted_name(options.optimizer)):
         return _as_value(plan, edits)
+    new = [_hook(plan, optimizer)] if plan.hook else []
+    new += [_bound(plan, optimizer)] if plan.bound else []
+    imports = [PARTIAL] if any("partial(" in template.text for template in new) else []
+    if not new:
+        edits += _plain(plan)
+    elif site.assigned_to is None:
+        edits += [*(Insert(_statement(site), "before", template) for template in new), *_plain(plan)]
     elif _keeps_name(plan):
-        edits.append(Replace(_statement(site), _hook(plan, site.assigned_to)))
+        edits.append(Replace(_statement(site), new[0]))
+        edits += [Insert(_statement(site), "after", template) for template in new[1:]]
     else:
-        edits += [*_plain(plan), Insert(_statement(site), "after", _hook(plan, site.assigned_to))]
+        edits += [*_plain(plan), *(Insert(_statement(site), "after", template) for template in new)]
     return site.found("review", _message(plan), edits, helpers=[helper], imports=imports)
+
+
+def _bound(plan: Plan, optimizer: cst.BaseExpression) -> Template:
+    """The reduction as a method of the optimizer, for calls that do not see what it is compressed to."""
+    reduction = f"partial({plan.options.function}, {{optimizer}}, compression={{compression}})"
+    assert plan.options.compression is not None
+    text = f"{{optimizer}}.reduce_gradients = {reduction}"
+    return expression(text, optimizer=optimizer, compression=plan.options.compression)
 
 
 def _as_value(plan: Plan, edits: list[Edit]) -> Finding:
     """Where the optimizer is neither assigned nor returned by name: a function sets the hook and hands it on."""
     site, options = plan.site, plan.options
-    if options.compression is not None:
-        raise RefusalError("the wrapped optimizer is used as a value, with compression: assign it to a name first")
+    if plan.bound:
+        raise RefusalError("the wrapped optimizer is used as a value, and reduced by name: assign it to a name first")
     helper = Helper("averaging", options.helper(plan.sparse).features)
     new = expression("averaging({optimizer})", optimizer=options.optimizer)
+    if options.compression is not None:
+        parts = {"optimizer": options.optimizer, "compression": options.compression}
+        new = expression("averaging({optimizer}, {compression})", **parts)
     return site.found("review", _message(plan), [*edits, Replace(site.target, new)], helpers=[helper])
 
 
@@ -146,7 +161,11 @@ def _hook(plan: Plan, optimizer: cst.BaseExpression) -> Template:
 
 def _message(plan: Plan) -> str:
     how = "summed" if plan.options.sums else "averaged"
-    call = f"{plan.options.function}() by name" if plan.by_name else "a hook before each step"
+    ways = [
+        *(["a hook before each step"] if plan.hook else []),
+        *([f"{plan.options.function}()"] if plan.by_name else []),
+    ]
+    call = " and ".join(ways)
     notes = [f"DistributedOptimizer → gradients {how} at the optimizer, by {call}: not DDP, because {plan.reason}"]
     if plan.options.compression is not None:
         notes.append("fp16 compression rounds as Horovod's did")

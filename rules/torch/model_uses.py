@@ -117,14 +117,14 @@ class Tracker:
         return False
 
     def returns_early(self, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+        """Whether some ranks leave ``function`` before they get to ``node``."""
         for statement in function.body.body:
             if self.index.before(node, statement):
                 return False
-            leaves = isinstance(statement, cst.If) and any(
-                isinstance(part, cst.Return) for line in statement.body.body for part in getattr(line, "body", ())
-            )
-            if leaves and is_rank_guard(statement.test, self.module, self.index.scope_of(statement)):  # type: ignore[union-attr]
-                return self.index.before(statement, node)
+            scope = self.index.scope_of(statement)
+            asks = isinstance(statement, cst.If) and is_rank_guard(statement.test, self.module, scope)
+            if asks and any(_returns(line) for line in statement.body.body):  # type: ignore[union-attr]
+                return True
         return False
 
     def attribute(self, node: cst.BaseExpression, attribute: cst.Attribute, when: When) -> None:
@@ -202,6 +202,10 @@ class Tracker:
             if len(given) != 1 or dotted_name(given[0].value).rpartition(".")[2] not in (self.name, parameter):
                 return False
         return True
+
+
+def _returns(line: cst.CSTNode) -> bool:
+    return isinstance(line, cst.SimpleStatementLine) and any(isinstance(part, cst.Return) for part in line.body)
 
 
 def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> str | None:

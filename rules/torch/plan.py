@@ -34,7 +34,8 @@ class Plan:
     """What becomes of one DistributedOptimizer.
 
     ``wrap`` is the site whose statement the wrap replaces (a broadcast of parameters), or the optimizer's own site;
-    ``reason`` says why the strategy was taken; ``by_name`` that reductions are called by name and no hook is set.
+    ``reason`` says why the strategy was taken; ``by_name`` that reductions are called by name, ``hook`` that one is
+    set; ``bound`` that the calls by name do not see the compression, which the optimizer therefore carries.
     """
 
     site: Site
@@ -46,6 +47,7 @@ class Plan:
     sparse: bool
     by_name: bool
     hook: bool
+    bound: bool
     has_ddp_branch: cst.CSTNode | None
 
 
@@ -105,9 +107,21 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         sparse=any(_SPARSE.search(module.text) for module in context.modules),
         by_name=uses.needs_names,
         hook=not uses.needs_names or not uses.steps_in_sight,
+        bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
     )
     return plan, found if by_ddp else Uses()
+
+
+def _is_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:
+    """Whether every place that reduces by name sees the names of the compression as they are at ``site``."""
+    if options.compression is None or options.always_compresses:
+        return True
+    root = dotted_name(options.compression).partition(".")[0]
+    home = site.scope.home(root) if root and root != "self" else None
+    calls = [*uses.synchronized, *uses.unreduced()]
+    scopes = [module.index.scope_of(call) for module, call in calls if module is site.module]
+    return home is not None and len(scopes) == len(calls) and all(scope.home(root) is home for scope in scopes)
 
 
 class _Proof:
@@ -244,9 +258,8 @@ class _Proof:
             if any(index.before(first, binding.node) for binding in bindings if binding.kind != "parameter"):
                 yield "the model is assigned again after its optimizer is wrapped"
         else:
-            stores = [
-                n for n in index.attributes[self.model.attr.value] if isinstance(index.parent(n), cst.AssignTarget)
-            ]  # type: ignore[attr-defined]
+            name = dotted_name(self.model).rpartition(".")[2]
+            stores = [n for n in index.attributes[name] if isinstance(index.parent(n), cst.AssignTarget)]
             if not stores or any(index.scope_of(node) is not self.site.scope for node in stores):
                 yield "the model is built in another method"
 

@@ -57,14 +57,14 @@ def synchronize(site: Site, context: Context) -> Finding:
         return _skip(site, plan)
     if plan is not None and plan.strategy == "ddp":
         return _gone(site)
-    template, helper, imports = _reduction(site, plan)
+    template, helpers, imports = _reduction(site, plan)
     edits: list[Edit] = [_placed(site, template)]
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
-        return site.found("review", message, edits, helpers=[helper])
+        return site.found("review", message, edits, helpers=helpers)
     message = f"{site.short} → {plan.options.function}() where the gradients must be reduced"
     return site.found(
-        "exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=[helper], imports=imports
+        "exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=helpers, imports=imports
     )
 
 
@@ -99,27 +99,18 @@ def _skip(site: Site, plan: Plan | None) -> Finding:
     return site.found("exact" if plan is not None else "review", message, [Unwrap(item)])
 
 
-def _reduction(site: Site, plan: Plan | None) -> tuple[Template, Helper, list[Import]]:
+def _reduction(site: Site, plan: Plan | None) -> tuple[Template, list[Helper], list[Import]]:
     optimizer = _optimizer(site)
     if plan is None:
-        return expression("average_gradients({optimizer})", optimizer=optimizer), Helper("reduce_gradients"), []
+        return expression("average_gradients({optimizer})", optimizer=optimizer), [Helper("reduce_gradients")], []
+    if plan.bound:
+        return expression("{optimizer}.reduce_gradients()", optimizer=optimizer), [], []
     options, helper = plan.options, plan.options.helper(plan.sparse)
     call = f"{options.function}({{optimizer}})"
     if options.compression is None:
-        return expression(call, optimizer=optimizer), helper, []
+        return expression(call, optimizer=optimizer), [helper], []
     if options.always_compresses:
         call = f"{options.function}({{optimizer}}, compression=torch.float16)"
-        return expression(call, optimizer=optimizer), helper, [TORCH]
-    if not _is_visible(options.compression, plan.site, site):
-        raise RefusalError("which compression the gradients travel in is decided where this call does not see it")
+        return expression(call, optimizer=optimizer), [helper], [TORCH]
     call = f"{options.function}({{optimizer}}, compression={{compression}})"
-    return expression(call, optimizer=optimizer, compression=options.compression), helper, []
-
-
-def _is_visible(node: cst.BaseExpression, origin: Site, site: Site) -> bool:
-    """Whether the names in ``node`` mean at ``site`` what they mean where the optimizer is wrapped."""
-    root = dotted_name(node).partition(".")[0]
-    if not root or root == "self" or origin.module is not site.module:
-        return False
-    home = origin.scope.home(root)
-    return home is not None and site.scope.home(root) is home
+    return expression(call, optimizer=optimizer, compression=options.compression), [helper], []
