@@ -180,7 +180,7 @@ class _Arrangement:
         bindings = [*self.unused, *self.kept]
         scopes = {id(b.scope): b.scope for b in bindings if b.scope.kind != "module"}
         for scope in scopes.values():
-            items = {item: None for where, item in self.wanted if where is scope}
+            items = {item: None for where, item in self.wanted if where is scope and not self.is_at_head(item)}
             lines = [line for _, line in import_statements(items, self.named)]
             gone = [b for b in self.unused if b.scope is scope]
             if gone:
@@ -188,6 +188,13 @@ class _Arrangement:
             elif lines:
                 stays = next(b.node for b in self.kept if b.scope is scope)
                 yield Insert(_small_statement(self.index, stays), "after", Template("\n".join(lines)))
+
+    def is_at_head(self, item: Import) -> bool:
+        """Whether the module's head imports ``item``, so that functions need no import of their own."""
+        existing = self.existing(item)
+        if existing is not None:
+            self.settle(item, existing)
+        return existing is not None
 
     def named(self, item: Import) -> str:
         local = self.local_name(item)
@@ -405,19 +412,21 @@ def _blank_lines(statement: cst.CSTNode) -> int:
     return count
 
 
-def _line_key(line: cst.SimpleStatementLine) -> tuple[bool, str]:
+def _line_key(line: cst.SimpleStatementLine) -> tuple[bool, bool, str]:
     part = line.body[0]
     if isinstance(part, cst.ImportFrom):
-        return True, "." * len(part.relative) + dotted_name(part.module).lower()
-    return False, dotted_name(_names(part)[0].name).lower()
+        module = "." * len(part.relative) + dotted_name(part.module).lower()
+        return not _is_standard(module), True, module
+    module = dotted_name(_names(part)[0].name).lower()
+    return not _is_standard(module), False, module
 
 
-def _import_key(item: Import) -> tuple[bool, str]:
-    return bool(item.name), item.module.lower()
+def _import_key(item: Import) -> tuple[bool, bool, str]:
+    return not _is_standard(item.module), bool(item.name), item.module.lower()
 
 
 def _root_of(line: cst.SimpleStatementLine) -> str:
-    return _line_key(line)[1].partition(".")[0]
+    return _line_key(line)[2].partition(".")[0]
 
 
 def _is_standard(module: str) -> bool:
@@ -425,7 +434,7 @@ def _is_standard(module: str) -> bool:
 
 
 def _is_standard_line(line: cst.SimpleStatementLine) -> bool:
-    return _is_standard(_line_key(line)[1]) and _root_of(line) != "__future__"
+    return _is_standard(_line_key(line)[2]) and _root_of(line) != "__future__"
 
 
 def _has_comment(line: cst.SimpleStatementLine) -> bool:

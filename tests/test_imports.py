@@ -37,20 +37,12 @@ def migrated(text: str) -> str:
         ("from horovod.torch import size\nsize()\n", DIST + "\n" + NEW),
         ("from horovod.torch import (\n    size,\n    rank,\n)\nsize()\nrank()\n", DIST + "\n" + NEW + "dist.get_rank()\n"),
         ("import horovod.torch as hvd  # c\n" + USE, DIST + "  # c\n" + NEW),
-        ("dist = 1\nimport horovod.torch as hvd\n" + USE, "dist = 1\nimport torch.distributed as torch_distributed\ntorch_distributed.get_world_size()\n"),
         ("def f():\n    import horovod.torch as hvd\n    return hvd.size()\n", "def f():\n    import torch.distributed as dist\n    return dist.get_world_size()\n"),
-        ("def f(dist):\n    return dist\nimport horovod.torch as hvd\n" + USE, None),
         ("import horovod.torch as hvd\n", ""),
     ],
 )
-def test_the_import_of_what_is_needed_takes_the_place_of_horovods(before: str, after: str | None) -> None:
-    found = migrated(before)
-    if after is not None:
-        assert found == after
-    else:
-        namespace: dict = {"__name__": "program"}
-        compile(found, "program", "exec")
-        assert "torch_distributed.get_world_size()" in found, namespace
+def test_the_import_of_what_is_needed_takes_the_place_of_horovods(before: str, after: str) -> None:
+    assert migrated(before) == after
 
 
 @pytest.mark.parametrize("name", ["os", "torch", "dist", "DDP", "average_gradients", "init_process_group"])
@@ -60,10 +52,9 @@ def test_a_name_of_the_program_is_never_captured(name: str) -> None:
         f"opt = hvd.DistributedOptimizer(make())\nprint({name})\n"
     )
     after = migrated(text)
-    assert f"{name} = 'mine'" in after
-    assert f"print({name})" in after
-    assert f"{name}(" not in after.replace(f"print({name})", "")
-    assert f"{name}." not in after.replace(f"torch.{name}", "").replace(f" {name}.distributed", "").replace(f"from {name}.", "")
+    found = index(cst.parse_module(after))
+    assert [binding.kind for binding in found.scope.bindings[name]] == ["assignment"]
+    assert len(found.references[name]) == 1
 
 
 def needs(text: str, *items: Import) -> tuple[list[str], dict[str, str]]:

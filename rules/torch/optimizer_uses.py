@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from migrator.api import Context, Module, Site, cst, dotted_name, statement_line
@@ -45,16 +46,18 @@ class OptimizerUses:
         """Whether ``call`` steps one of the optimizers, itself or through a gradient scaler."""
         return any(call is other for _, other in (*self.steps, *self.scaled))
 
-    def sites(self, plans: Sequence[Plan], context: Context) -> Iterator[Site]:
+    def sites(self, plan_of: Callable[[cst.BaseExpression], Plan | None]) -> Iterator[Site]:
         """The sites at which the rules act: each carries a symbol made from Horovod's method."""
         for module, call in self.synchronized:
             yield self.site(SYNCHRONIZE, call.func, call, module)
         for module, item in self.skipped:
             assert isinstance(item.item, cst.Call)
             yield self.site(SKIP, item.item.func, item.item, module)
-        if any(plan.strategy == "optimizer" and plan.by_name for plan in plans):
-            for module, call in self.unreduced():
-                yield self.site(REDUCE, call.func, call, module)
+        for module, call in self.unreduced():
+            plan = plan_of(self.optimizer(module, call))
+            if plan is not None and plan.reduces(call):
+                place = self.first_unscale(module, call) or call
+                yield self.site(REDUCE, place.func, place, module)
 
     def site(self, symbol: str, node: cst.BaseExpression, call: cst.Call, module: Module) -> Site:
         home = module.index.scope
@@ -63,11 +66,32 @@ class OptimizerUses:
         return Site(symbol, node, call, module, module.index.scope_of(call), home)
 
     def unreduced(self) -> Iterator[tuple[Module, cst.Call]]:
-        """The calls before which gradients must be reduced by name: unscaling, else the step."""
+        """The steps, plain or scaled, before which nothing has reduced the gradients."""
         for module, call in (*self.steps, *self.scaled):
-            if self.is_skipping(module, call) or self.follows_synchronize(module, call):
-                continue
-            yield module, self.first_unscale(module, call) or call
+            if not self.is_skipping(module, call) and not self.follows_synchronize(module, call):
+                yield module, call
+
+    def is_scaled(self, call: cst.Call) -> bool:
+        """Whether a gradient scaler takes the step."""
+        return any(call is other for _, other in self.scaled)
+
+    def is_exclusive(self, module: Module, call: cst.Call) -> bool:
+        """Whether another branch of the same ``if`` synchronizes: this one may be for programs without Horovod."""
+        reduced = [
+            *(call for m, call in self.synchronized if m is module),
+            *(i for m, i in self.skipped if m is module),
+        ]
+        around = [set(map(id, module.index.ancestors(node))) for node in reduced]
+        holders = list(module.index.ancestors(call))
+        branches = [(holder, inner) for inner, holder in pairwise(holders) if isinstance(holder, cst.If)]
+        return any(id(h) in known and id(inner) not in known for h, inner in branches for known in around)
+
+    def optimizer(self, module: Module, call: cst.Call) -> cst.BaseExpression:
+        """The optimizer of ``optimizer.step()``, or of ``scaler.step(optimizer)``."""
+        if self.is_scaled(call) or any(call is other for _, other in self.unscaled):
+            return call.args[0].value
+        assert isinstance(call.func, cst.Attribute)
+        return call.func.value
 
     def is_skipping(self, module: Module, call: cst.Call) -> bool:
         holders = list(module.index.ancestors(call))
@@ -139,6 +163,7 @@ class _Search:
         if self.is_optimizer(attribute.value, module):
             self.steps.append((module, call))
             self.has_closure |= bool(call.args)
+            self.steps_in_sight &= self.is_ours(attribute.value, module)
         elif call.args and self.is_optimizer(call.args[0].value, module):
             self.scaled.append((module, call))
 
@@ -149,6 +174,12 @@ class _Search:
             return False
         lowered = name.lower()
         return name in self.names or ("opt" in lowered and "sched" not in lowered and "option" not in lowered)
+
+    def is_ours(self, node: cst.BaseExpression, module: Module) -> bool:
+        """Whether ``node`` is called as an optimizer that is wrapped, or is a parameter that one may be handed to."""
+        name = dotted_name(node)
+        bindings = module.index.scope_of(node).lookup(name.partition(".")[0])
+        return name.rpartition(".")[2] in self.names or any(b.kind == "parameter" for b in bindings if name == b.name)
 
     def escapes(self, module: Module) -> None:
         """Notice where an optimizer is handed to code that may step it."""

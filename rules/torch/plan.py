@@ -49,6 +49,11 @@ class Plan:
     hook: bool
     bound: bool
     has_ddp_branch: cst.CSTNode | None
+    reduced_by_name: frozenset[int]
+
+    def reduces(self, call: cst.Call) -> bool:
+        """Whether gradients are to be reduced by name right before ``call``, a step of this optimizer."""
+        return self.strategy == "optimizer" and id(call) in self.reduced_by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
         if plan.strategy == "ddp":
             derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded))
     gradients = Gradients(tuple(plans), uses)
-    derived += uses.sites(gradients.plans, context)
+    derived += uses.sites(gradients.of)
     return [*plans, gradients, *_next_steps(context)], derived
 
 
@@ -97,6 +102,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     if wanted == "ddp" and proof.impossible:
         raise RefusalError(f"--gradients ddp: {proof.impossible}")
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
+    hook, by_name = _places(proof.is_conditional(), uses)
     plan = Plan(
         site=site,
         options=options,
@@ -106,11 +112,28 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         wrap=proof.wrap if by_ddp else None,
         sparse=any(_SPARSE.search(module.text) for module in context.modules),
         by_name=uses.needs_names,
-        hook=not uses.needs_names or not uses.steps_in_sight,
+        hook=hook,
         bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
+        reduced_by_name=frozenset(map(id, by_name)),
     )
     return plan, found if by_ddp else Uses()
+
+
+def _places(conditional: bool, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
+    """Whether a hook reduces the gradients, and the steps before which a call by name does.
+
+    A call by name would also reduce the steps of a program whose optimizer was not wrapped; so where the wrapping is
+    conditional, the hook does it, except for the branches that a program without Horovod takes.
+    """
+    if not uses.needs_names:
+        return True, []
+    left = [(m, call) for m, call in uses.unreduced() if not (conditional and uses.is_exclusive(m, call))]
+    scaled = [call for _, call in left if uses.is_scaled(call)]
+    if conditional and scaled:
+        raise RefusalError("a gradient scaler steps an optimizer that is wrapped only under a condition")
+    hook = not uses.steps_in_sight or (conditional and bool(left))
+    return hook, scaled if hook else [call for _, call in left]
 
 
 def _is_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:

@@ -40,7 +40,6 @@ from migrator.api import (
     Template,
     Unwrap,
     cst,
-    dotted_name,
     expression,
     rule,
 )
@@ -52,12 +51,15 @@ from .plan import Gradients, Plan
 
 @rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE])
 def synchronize(site: Site, context: Context) -> Finding:
-    plan = next((gradients.of(_optimizer(site)) for gradients in context.plan(Gradients)), None)
+    gradients = next(context.plan(Gradients))
+    assert site.call is not None
+    optimizer = gradients.uses.optimizer(site.module, site.call)
+    plan = gradients.of(optimizer)
     if site.symbol == SKIP:
         return _skip(site, plan)
     if plan is not None and plan.strategy == "ddp":
         return _gone(site)
-    template, helpers, imports = _reduction(site, plan)
+    template, helpers, imports = _reduction(optimizer, plan)
     edits: list[Edit] = [_placed(site, template)]
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
@@ -77,14 +79,6 @@ def _placed(site: Site, template: Template) -> Edit:
     return Insert(statement, "before", template)
 
 
-def _optimizer(site: Site) -> cst.BaseExpression:
-    """The optimizer of ``optimizer.step()``, or of ``scaler.step(optimizer)``."""
-    assert isinstance(site.node, cst.Attribute)
-    assert site.call is not None
-    is_argument = site.symbol == REDUCE and site.call.args and "opt" not in dotted_name(site.node.value).lower()
-    return site.call.args[0].value if is_argument else site.node.value
-
-
 def _gone(site: Site) -> Finding:
     if not site.is_discarded or site.statement is None:
         raise RefusalError("the value of synchronize() is used")
@@ -99,8 +93,7 @@ def _skip(site: Site, plan: Plan | None) -> Finding:
     return site.found("exact" if plan is not None else "review", message, [Unwrap(item)])
 
 
-def _reduction(site: Site, plan: Plan | None) -> tuple[Template, list[Helper], list[Import]]:
-    optimizer = _optimizer(site)
+def _reduction(optimizer: cst.BaseExpression, plan: Plan | None) -> tuple[Template, list[Helper], list[Import]]:
     if plan is None:
         return expression("average_gradients({optimizer})", optimizer=optimizer), [Helper("reduce_gradients")], []
     if plan.bound:

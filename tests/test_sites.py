@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from migrator.api import Module
+from migrator.bindings import index
+from migrator.registry import load_rules
+from migrator.sites import Found, Resolver, find_sites
+
+
+def found(source: str, **others: str) -> Found:
+    modules = {name: Module(f"{name}.py", text, index(cst.parse_module(text))) for name, text in others.items()}
+    module = Module("program.py", source, index(cst.parse_module(source)))
+    return find_sites(module, Resolver(load_rules(), lambda _, name: modules.get(name.lstrip("."))))
+
+
+def symbols(source: str, **others: str) -> list[str]:
+    return [site.symbol.removeprefix("horovod.torch.") for site in found(source, **others).sites]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import horovod.torch as hvd\nhvd.rank()\n", ["rank"]),
+        ("import horovod.torch\nhorovod.torch.rank()\n", ["rank"]),
+        ("from horovod import torch\ntorch.rank()\n", ["rank"]),
+        ("import horovod as h\nh.torch.rank()\n", ["rank"]),
+        ("from horovod.torch import rank\nrank()\n", ["rank"]),
+        ("from horovod.torch import rank as r\nr()\n", ["rank"]),
+        ("from horovod.torch.mpi_ops import rank\nrank()\n", ["rank"]),
+        ("from horovod.torch.compression import Compression\nCompression.fp16\n", ["Compression.fp16"]),
+        ("import horovod.torch as hvd\nh = hvd\nh.rank()\n", ["rank"]),
+        ("import horovod.torch as hvd\nh = hvd\ng = h\ng.rank()\n", ["rank"]),
+        ("import horovod.torch as hvd\nhvd.Compression.none\n", ["Compression.none"]),
+        ("import horovod.torch as hvd\nr = hvd.rank\nr()\n", ["rank"]),
+        ("import horovod.torch as hvd\nhvd.rank().bit_length()\n", ["rank"]),
+        ("import horovod.torch as hvd\nhvd.nothing()\n", ["nothing"]),
+        ("import horovod\nhorovod.__version__\n", ["horovod.__version__"]),
+        ("import horovod.torch as hvd\ndef f(hvd):\n    hvd.rank()\n", []),
+        ("import horovodx.torch as hvd\nhvd.rank()\n", []),
+        ("from . import hvd\nhvd.rank()\n", []),
+        ("import hvd\nhvd.rank()\n", []),
+    ],
+)
+def test_symbols(source: str, expected: list[str]) -> None:
+    assert symbols(source) == expected
+    assert not found(source).refusals
+
+
+@pytest.mark.parametrize(
+    ("source", "rules"),
+    [
+        ("import horovod.torch as hvd\nf(hvd)\n", ["HVD002"]),
+        ("import horovod.torch as hvd\ngetattr(hvd, n)\n", ["HVD002"]),
+        ("import horovod.torch as hvd\nself.h = hvd\n", ["HVD002"]),
+        ("import horovod.torch as hvd\na = b = hvd\n", ["HVD002"]),
+        ("import horovod.torch as hvd\ndel hvd\n", ["HVD002"]),
+        ("import horovod.torch as hvd\nhvd.rank = 1\n", ["HVD002"]),
+        ("import horovod.torch as hvd\nhvd.x += 1\n", ["HVD002"]),
+        ("import horovod.torch as hvd\nhvd.x: int = 1\n", ["HVD002"]),
+        ("import horovod.torch as hvd\ndel hvd.rank\n", ["HVD002"]),
+        ("import horovod.torch as hvd\n__all__ = ['hvd']\n", ["HVD002"]),
+        ("import horovod.torch as hvd\n__all__ += ['hvd']\n", ["HVD002"]),
+        ("from horovod.torch import *\n", ["HVD003"]),
+        ("from horovod import *\n", ["HVD003"]),
+        ("try:\n    import horovod.torch as hvd\nexcept E:\n    hvd = None\n", ["HVD004", "HVD004"]),
+        ("import horovod.torch as hvd\nhvd = 1\nhvd\n", ["HVD004"] * 3),
+        ("import importlib\nimportlib.import_module('horovod.torch')\n", ["HVD005"]),
+        ("__import__('horovod.torch')\n", ["HVD005"]),
+    ],
+)
+def test_what_cannot_be_followed_is_blocked(source: str, rules: list[str]) -> None:
+    refusals = found(source).refusals
+    assert [rule for rule, _ in refusals] == rules
+    assert {finding.class_ for _, finding in refusals} == {"blocked"}
+    assert all(finding.message for _, finding in refusals)
+
+
+@pytest.mark.parametrize("value", ["horovod", "Horovod", "horovod.torch.rank", "horovod.torch"])
+def test_a_string_that_names_horovod_is_for_review(value: str) -> None:
+    [(rule, finding)] = found(f"x = '{value}'\n").refusals
+    assert (rule, finding.class_) == ("HVD005", "review")
+
+
+@pytest.mark.parametrize("value", ["uses horovod.torch", "hvd", "horovodrun", "horovod is fast", ""])
+def test_other_strings_are_prose(value: str) -> None:
+    assert not found(f"import horovod.torch as hvd\nx = '{value}'\n").refusals
+
+
+@pytest.mark.parametrize(
+    ("source", "others", "expected"),
+    [
+        ("from comm import hvd\nhvd.rank()\n", {"comm": "import horovod.torch as hvd\n"}, ["rank"]),
+        ("from comm import rank\nrank()\n", {"comm": "from horovod.torch import rank\n"}, ["rank"]),
+        ("import comm\ncomm.hvd.rank()\n", {"comm": "import horovod.torch as hvd\n"}, []),
+        ("from a import x\nx.rank()\n", {"a": "from b import x\n", "b": "import horovod.torch as x\n"}, ["rank"]),
+        ("from a import x\nx()\n", {"a": "from b import x\n", "b": "from a import x\n"}, []),
+        ("from comm import rank\nrank()\n", {"comm": "def rank():\n    return 0\n"}, []),
+    ],
+)
+def test_through_other_files(source: str, others: dict[str, str], expected: list[str]) -> None:
+    assert symbols(source, **others) == expected
+
+
+def test_a_star_import_of_a_file_that_imports_horovod_is_blocked() -> None:
+    source = "from comm import *\nhvd.rank()\n"
+    assert [rule for rule, _ in found(source, comm="import horovod.torch as hvd\n").refusals] == ["HVD003"]
+    assert not found(source, comm="import torch\n").refusals
+
+
+def test_a_site_knows_its_call_and_its_scope() -> None:
+    called, plain = found("import horovod.torch as hvd\ndef f():\n    hvd.rank()\nx = hvd.rank\n").sites
+    assert (called.call is None, plain.call is None) == (False, True)
+    assert (called.scope.kind, called.home.kind, plain.scope.kind) == ("function", "module", "module")
+    assert (called.is_discarded, plain.is_discarded) == (True, False)
+    assert isinstance(plain.assigned_to, cst.Name)
