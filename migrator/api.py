@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import libcst as cst
 
-from migrator.bindings import Binding, Index, Reference, Scope, dotted_name
+from migrator.bindings import Binding, Index, Reference, Scope, children_of, dotted_name
 from migrator.config import Settings
 from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, Unwrap, statement_line
 from migrator.registry import REGISTRY, Answer, Rule, documentation_of
@@ -40,6 +40,7 @@ __all__ = [
     "Unwrap",
     "also_known_as",
     "answers_for",
+    "children_of",
     "cst",
     "dotted_name",
     "expression",

@@ -134,6 +134,16 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return tuple(n for n in names if n not in _SKIPPED and "whitespace" not in n and "lines" not in n)
 
 
+def children_of(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The parts of ``node`` that mean something, in the order of its fields: no white space, no punctuation."""
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from (item for item in value if isinstance(item, cst.CSTNode))
+
+
 def dotted_name(node: cst.BaseExpression | cst.MaybeSentinel | None) -> str:
     """``a.b.c`` of a chain of attributes; empty for anything else."""
     if isinstance(node, cst.Name):
@@ -194,16 +204,10 @@ class _Pass:
         self.index.order[id(node)] = len(self.index.order)
 
     def children(self, node: cst.CSTNode, *, without: tuple[str, ...] = ()) -> None:
-        for name in _fields(type(node)):
-            if name in without:
-                continue
-            value = getattr(node, name)
-            if isinstance(value, cst.CSTNode):
-                self.enter(value, node)
-            elif isinstance(value, (tuple, list)):
-                for item in value:
-                    if isinstance(item, cst.CSTNode):
-                        self.enter(item, node)
+        skipped = {id(getattr(node, name)) for name in without}
+        for child in children_of(node):
+            if id(child) not in skipped:
+                self.enter(child, node)
 
     def within(self, kind: ScopeKind, node: cst.CSTNode, visit: Callable[[], None]) -> None:
         outer, self.scope = self.scope, Scope(kind, node, self.scope)

@@ -74,7 +74,8 @@ def test_what_binds_a_name(source: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "value"), [("x = a", "a"), ("x = y = a", "a"), ("x, y = a, b", "a"), ("(x := a)", "a"), ("x: int = a", "a")]
+    ("source", "value"),
+    [("x = a", "a"), ("x = y = a", "a"), ("x, y = a, b", "a"), ("(x := a)", "a"), ("x: int = a", "a")],
 )
 def test_the_value_of_a_binding(source: str, value: str) -> None:
     [binding] = indexed(source).scope.bindings["x"]
@@ -166,7 +167,10 @@ def test_dotted_name(source: str, name: str) -> None:
 
 
 def test_every_node_that_is_visited_has_an_order() -> None:
-    source = "import a\nclass C(a.B, metaclass=M):\n    x: int = [y for y in z]\n    def f(self, *b, c=1, **d): return {**d}\n"
+    source = (
+        "import a\nclass C(a.B, metaclass=M):\n    x: int = [y for y in z]\n"
+        "    def f(self, *b, c=1, **d): return {**d}\n"
+    )
     found = indexed(source)
     assert len(set(found.order.values())) == len(found.order)
     assert set(found.parents) <= set(found.order)

@@ -48,7 +48,9 @@ def edited(text: str, make: Callable[[Index], Sequence[Edit]], **renames: str) -
     return Editor(found, layout, newline, renames).splices(edits).apply(plain)
 
 
-def replace(kind: type[cst.CSTNode], old: str, new: str, **parts: tuple[type[cst.CSTNode], str]) -> Callable[[Index], list[Edit]]:
+def replace(
+    kind: type[cst.CSTNode], old: str, new: str, **parts: tuple[type[cst.CSTNode], str]
+) -> Callable[[Index], list[Edit]]:
     def make(found: Index) -> list[Edit]:
         names = {key: find(found, *place) for key, place in parts.items()}
         return [Replace(find(found, kind, old), Template(new, names))]
@@ -116,7 +118,10 @@ def test_nested_replacements_compose() -> None:
 
 def test_an_edit_inside_what_goes_is_without_effect() -> None:
     def make(found: Index) -> list[Edit]:
-        return [Replace(find(found, cst.Call, "f"), Template("F()")), Replace(find(found, cst.Name, "x"), Template("y"))]
+        return [
+            Replace(find(found, cst.Call, "f"), Template("F()")),
+            Replace(find(found, cst.Name, "x"), Template("y")),
+        ]
 
     assert edited("a = f(x)\n", make) == "a = F()\n"
 

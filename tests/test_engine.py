@@ -175,7 +175,9 @@ def test_other_kinds_of_files_are_named(folder: Path) -> None:
     assert (finding.path, finding.line, finding.column, finding.rule) == ("run.sh", 2, 6, "HVD010")
 
 
-@pytest.mark.parametrize(("text", "changed"), [(USES, True), ("x = 1\n", False), ("import horovod.torch as hvd\nhvd.join()\n", False)])
+@pytest.mark.parametrize(
+    ("text", "changed"), [(USES, True), ("x = 1\n", False), ("import horovod.torch as hvd\nhvd.join()\n", False)]
+)
 def test_one_text(text: str, changed: bool) -> None:
     result = migrate_text("x.py", text.encode(), ONE)
     [file] = result.files
@@ -185,4 +187,6 @@ def test_one_text(text: str, changed: bool) -> None:
 
 def test_settings_that_leave_a_rule_out_block(folder: Path) -> None:
     result = migrate_text("x.py", USES.encode(), replace(ONE, select=("HVD101",)))
-    assert [f.message for f in result.findings if f.class_ == "blocked"] == ["horovod.torch.rank stays: HVD103 is not selected"]
+    assert [f.message for f in result.findings if f.class_ == "blocked"] == [
+        "horovod.torch.rank stays: HVD103 is not selected"
+    ]

@@ -28,16 +28,31 @@ def migrated(text: str) -> str:
         ("import torch\nimport horovod.torch as hvd\n" + USE, "import torch\n" + DIST + "\n" + NEW),
         ("import horovod.torch as hvd\nimport torch\n" + USE, "import torch\n" + DIST + "\n" + NEW),
         (DIST + "\nimport horovod.torch as hvd\n" + USE, DIST + "\n" + NEW),
-        ("import torch.distributed as d\nimport horovod.torch as hvd\n" + USE, "import torch.distributed as d\nd.get_world_size()\n"),
-        ("from torch import distributed\nimport horovod.torch as hvd\n" + USE, "from torch import distributed\ndistributed.get_world_size()\n"),
+        (
+            "import torch.distributed as d\nimport horovod.torch as hvd\n" + USE,
+            "import torch.distributed as d\nd.get_world_size()\n",
+        ),
+        (
+            "from torch import distributed\nimport horovod.torch as hvd\n" + USE,
+            "from torch import distributed\ndistributed.get_world_size()\n",
+        ),
         ("'''d'''\nimport horovod.torch as hvd\n" + USE, "'''d'''\n" + DIST + "\n" + NEW),
-        ("from __future__ import annotations\nimport horovod.torch as hvd\n" + USE, "from __future__ import annotations\n" + DIST + "\n" + NEW),
+        (
+            "from __future__ import annotations\nimport horovod.torch as hvd\n" + USE,
+            "from __future__ import annotations\n" + DIST + "\n" + NEW,
+        ),
         ("import horovod.torch as hvd, os\n" + USE + "os\n", "import os\n" + DIST + "\n" + NEW + "os\n"),
         ("import os, horovod.torch as hvd\n" + USE + "os\n", "import os\n" + DIST + "\n" + NEW + "os\n"),
         ("from horovod.torch import size\nsize()\n", DIST + "\n" + NEW),
-        ("from horovod.torch import (\n    size,\n    rank,\n)\nsize()\nrank()\n", DIST + "\n" + NEW + "dist.get_rank()\n"),
+        (
+            "from horovod.torch import (\n    size,\n    rank,\n)\nsize()\nrank()\n",
+            DIST + "\n" + NEW + "dist.get_rank()\n",
+        ),
         ("import horovod.torch as hvd  # c\n" + USE, DIST + "  # c\n" + NEW),
-        ("def f():\n    import horovod.torch as hvd\n    return hvd.size()\n", "def f():\n    import torch.distributed as dist\n    return dist.get_world_size()\n"),
+        (
+            "def f():\n    import horovod.torch as hvd\n    return hvd.size()\n",
+            "def f():\n    import torch.distributed as dist\n    return dist.get_world_size()\n",
+        ),
         ("import horovod.torch as hvd\n", ""),
     ],
 )
@@ -48,7 +63,8 @@ def test_the_import_of_what_is_needed_takes_the_place_of_horovods(before: str, a
 @pytest.mark.parametrize("name", ["os", "torch", "dist", "DDP", "average_gradients", "init_process_group"])
 def test_a_name_of_the_program_is_never_captured(name: str) -> None:
     text = (
-        f"import horovod.torch as hvd\n{name} = 'mine'\nhvd.init()\nprint(hvd.local_rank(), hvd.size(), hvd.cuda_built())\n"
+        f"import horovod.torch as hvd\n{name} = 'mine'\nhvd.init()\n"
+        "print(hvd.local_rank(), hvd.size(), hvd.cuda_built())\n"
         f"opt = hvd.DistributedOptimizer(make())\nprint({name})\n"
     )
     after = migrated(text)
@@ -86,4 +102,6 @@ def test_a_helper_for_a_module_without_imports_brings_its_own() -> None:
     helper = 'def f(x: a.T, y: int = 1) -> a.T:\n    """Doc."""\n    return x\n'
     text = with_inner_imports(helper, ["import a"], {"a"})
     assert text == 'def f(x, y = 1):\n    """Doc."""\n    import a\n\n    return x\n'
-    assert with_inner_imports(helper.replace("a.T", "int"), ["import a"], {"a"}).startswith("def f(x: int, y: int = 1) -> int:")
+    assert with_inner_imports(helper.replace("a.T", "int"), ["import a"], {"a"}).startswith(
+        "def f(x: int, y: int = 1) -> int:"
+    )

@@ -70,7 +70,8 @@ def test_outer_span_holds_parentheses_and_leading_comments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "starts"), [("", (0,)), ("a\nb", (0, 2)), ("a\r\nb\rc\n", (0, 3, 5, 7)), ("\n\n", (0, 1, 2)), ("a\fb\x0bc", (0,))]
+    ("text", "starts"),
+    [("", (0,)), ("a\nb", (0, 2)), ("a\r\nb\rc\n", (0, 3, 5, 7)), ("\n\n", (0, 1, 2)), ("a\fb\x0bc", (0,))],
 )
 def test_line_starts(text: str, starts: tuple[int, ...]) -> None:
     assert line_starts(text) == starts

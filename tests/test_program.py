@@ -55,7 +55,9 @@ def write(root: Path, files: dict[str, bytes]) -> dict[Path, bytes]:
     ],
 )
 def test_locate(importer: str, name: str, found: str | None, tmp_path: Path) -> None:
-    write(tmp_path, {"a.py": b"", "b.py": b"", "p/__init__.py": b"", "p/c.py": b"", "p/d.py": b"", "pyproject.toml": b""})
+    write(
+        tmp_path, {"a.py": b"", "b.py": b"", "p/__init__.py": b"", "p/c.py": b"", "p/d.py": b"", "pyproject.toml": b""}
+    )
     path = locate(tmp_path / importer, name, tmp_path)
     assert path == (tmp_path / found if found else None)
 
@@ -72,7 +74,9 @@ def test_root_of(mark: str, tmp_path: Path) -> None:
 def programs(root: Path, files: dict[str, bytes], *given: str) -> list[tuple[list[str], list[str]]]:
     (root / "pyproject.toml").touch()
     every = write(root, files)
-    using = {p: d for p, d in every.items() if mentions_horovod(d) and (not given or p.relative_to(root).as_posix() in given)}
+    using = {
+        p: d for p, d in every.items() if mentions_horovod(d) and (not given or p.relative_to(root).as_posix() in given)
+    }
     made = group(using, lambda path: path.read_bytes() if path.exists() else None, mentions_horovod)
 
     def names(program: Program, which: str) -> list[str]:

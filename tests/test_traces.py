@@ -19,6 +19,16 @@ WITHOUT_RULES = ("collectives",)
 ONLY_AT_THE_OPTIMIZER = ("op_sum", "predivide")
 DDP_ROUNDS = {"fp16_on": 1e-2, "accumulate_remainder": 1e-5}
 DDP_TRAINS_DIFFERENTLY = ("unused_weight_decay",)
+REASON = "rank 0 alone calls a function that runs the model through DDP"
+WRONG = [("batchnorm_rank0_eval", "auto"), ("batchnorm_rank0_eval", "ddp")]
+RUNS = [
+    pytest.param(
+        name, gradients, marks=[pytest.mark.xfail(strict=True, reason=REASON)] if (name, gradients) in WRONG else []
+    )
+    for name in PROGRAMS
+    if name not in WITHOUT_RULES
+    for gradients in ("auto", "optimizer", "ddp")
+]
 
 
 def migrated(name: str, gradients: Gradients, folder: Path) -> Outcome:
@@ -37,8 +47,7 @@ def is_close(ours: str, theirs: str, tolerance: float) -> bool:
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("gradients", ["auto", "optimizer", "ddp"])
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in WITHOUT_RULES])
+@pytest.mark.parametrize(("name", "gradients"), RUNS)
 def test_trace(name: str, gradients: Gradients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")

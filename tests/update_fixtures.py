@@ -1,13 +1,13 @@
 """The fixtures, and a script that writes what the tool makes of them.
 
-A case is a folder under fixtures/ with ``before.py`` (or ``before/``, a program of several files), what becomes of it in
-``after.py`` (or ``after/``; none where nothing is written) and, in ``findings.txt``, what the report says.
+A case is a folder under fixtures/ with ``before.py`` (or ``before/``, a program of several files), what becomes of it
+in ``after.py`` (or ``after/``; none where nothing is written) and, in ``findings.txt``, what the report says.
 ``settings.toml`` holds settings other than the defaults.
 
     python tests/update_fixtures.py [TEXT ...]
 
-rewrites ``after`` and ``findings.txt`` of the cases whose folder's name contains TEXT, of all without one. Read what git
-then shows as changed: an expected output that is wrong is worse than none.
+rewrites ``after`` and ``findings.txt`` of the cases whose folder's name contains TEXT, of all without one. Read what
+git then shows as changed: an expected output that is wrong is worse than none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def settings_of(case: Path) -> Settings:
     """The settings that a case asks for."""
     path = case / "settings.toml"
     values = tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
-    return Settings(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}, jobs=1)
+    return Settings(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}, jobs=1
+    )
 
 
 def run(sources: Files, settings: Settings, folder: Path) -> Outcome:

@@ -48,8 +48,7 @@ from migrator.api import (
 )
 
 from .names import DDP, PARTIAL
-from .options import options_of
-from .plan import WRAPPER, Plan
+from .plan import WRAPPER, Plan, Refused
 
 FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "fp16_compress_hook")
 
@@ -58,13 +57,17 @@ FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", 
 def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Finding, ...]:
     plan = next((plan for plan in context.plan(Plan) if plan.site is site), None)
     if plan is None:
-        options_of(site)
-        raise RefusalError("--gradients ddp cannot be had here: there is no place to wrap the model")
+        raise RefusalError(_refused(site, context))
     found = _by_ddp(plan) if plan.strategy == "ddp" else _at_optimizer(plan, context)
     if plan.has_ddp_branch is None:
         return found
     message = "the file already has a DDP branch: no second wrap is added, gradients are averaged at the optimizer here"
     return found, site.found("review", message, node=plan.has_ddp_branch)
+
+
+def _refused(site: Site, context: Context) -> str:
+    """Why there is no plan for ``site``."""
+    return next(refused.reason for refused in context.plan(Refused) if refused.site is site)
 
 
 def _by_ddp(plan: Plan) -> Finding:
@@ -84,10 +87,11 @@ def _by_ddp(plan: Plan) -> Finding:
 def _ddp_message(plan: Plan) -> str:
     name = dotted_name(plan.model)
     why = "shown from the code" if plan.reason == "shown from the code" else f"as asked, though {plan.reason}"
+    start = "" if plan.is_broadcast else ". Horovod left each rank its own first weights here, DDP gives all rank 0's"
     return (
         f'DistributedOptimizer → DDP around "{name}" ({why}). Assumes every parameter of the model takes part in each '
         "backward; if some do not, choose --gradients optimizer. DDP keeps rank 0's buffers on all ranks, Horovod kept "
-        "each rank's own"
+        f"each rank's own{start}"
     )
 
 

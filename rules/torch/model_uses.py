@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from migrator.api import Index, Module, Scope, Site, cst, dotted_name
+from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_name
 
 from .values import is_rank_guard, symbol_of
 
@@ -17,7 +17,9 @@ THROUGH_MODULE = frozenset(
     {"state_dict", "load_state_dict", "named_parameters", "named_buffers", "named_modules", "named_children", "modules"}
 )
 MOVES = frozenset({"cuda", "to", "cpu", "half", "float", "double", "bfloat16", "requires_grad_"})
+RETURNS_MODEL = MOVES | {"train", "eval", "apply", "share_memory", "to_empty", "type"}
 HARMLESS = frozenset({"print", "len", "str", "repr", "id", "isinstance", "type", "hasattr"})
+WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "initialize"})
 REBUILDS = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
 
 
@@ -131,9 +133,14 @@ class Tracker:
         name = attribute.attr.value
         holder = self.index.parent(attribute)
         called = isinstance(holder, cst.Call) and holder.func is attribute
-        if when == "before":
+        if called and name in RETURNS_MODEL and not self.is_given_back(holder):
+            self.doubt(f"what {name}() returns, the model itself, gets another name")
+        elif when == "before":
             if not called and not isinstance(holder, (cst.AssignTarget, cst.Attribute)):
                 self.doubt(f"a part of the model, {name!r}, gets another name")
+        elif isinstance(holder, cst.AssignTarget):
+            self.uses.unwrapped.append(node)
+            self.doubt(f"a part of the model, {name!r}, is replaced after the place where it would be wrapped")
         elif called and name in AS_BEFORE:
             return
         elif called and name in THROUGH_MODULE:
@@ -146,6 +153,13 @@ class Tracker:
             self.uses.unwrapped.append(node)
             if called or self.is_called(attribute):
                 self.doubt(f"{name!r} of the model is called, which may run the network around the wrapper")
+
+    def is_given_back(self, call: cst.CSTNode | None) -> bool:
+        """Whether the value of ``call`` is dropped, or assigned to the model's own name."""
+        holder = self.index.parent(call) if call is not None else None
+        if isinstance(holder, cst.Assign) and len(holder.targets) == 1:
+            return dotted_name(holder.targets[0].target).rpartition(".")[2] == self.name
+        return isinstance(holder, cst.Expr)
 
     def is_called(self, node: cst.CSTNode) -> bool:
         holder = self.index.parent(node)
@@ -221,6 +235,9 @@ def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> 
 
 def doubts_about_class(value: cst.BaseExpression | None, module: Module) -> Iterator[str]:
     """What in the model's own class, where it is in sight, makes it possible that a parameter gets no gradient."""
+    name = dotted_name(value.func).rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    if name in WRAPPERS:
+        yield f"the model is wrapped by {name} already"
     if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Name):
         return
     found = module.index.scope_of(value).lookup(value.func.value)
@@ -241,7 +258,7 @@ def _branches(method: cst.CSTNode) -> bool:
     kinds = (cst.If, cst.IfExp, cst.While, cst.Try, cst.Match)
     if isinstance(method, kinds):
         return True
-    return any(_branches(child) for child in method.children)
+    return any(_branches(child) for child in children_of(method))
 
 
 def _own_attributes(node: cst.CSTNode, assigned: bool) -> Iterator[str]:
@@ -252,7 +269,7 @@ def _own_attributes(node: cst.CSTNode, assigned: bool) -> Iterator[str]:
                 yield target.target.attr.value
     elif not assigned and isinstance(node, cst.Attribute) and dotted_name(node.value) == "self":
         yield node.attr.value
-    for child in node.children:
+    for child in children_of(node):
         yield from _own_attributes(child, assigned)
 
 

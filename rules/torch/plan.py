@@ -49,11 +49,20 @@ class Plan:
     hook: bool
     bound: bool
     has_ddp_branch: cst.CSTNode | None
+    is_broadcast: bool
     reduced_by_name: frozenset[int]
 
     def reduces(self, call: cst.Call) -> bool:
         """Whether gradients are to be reduced by name right before ``call``, a step of this optimizer."""
         return self.strategy == "optimizer" and id(call) in self.reduced_by_name
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """An optimizer that no strategy suits, and why."""
+
+    site: Site
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +88,20 @@ def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     sites = context.uses(WRAPPER)
     uses = optimizer_uses(context, sites)
     plans: list[Plan] = []
+    refused: list[Refused] = []
     derived: list[Site] = []
     for site in sites:
         try:
             plan, found = _plan(site, context, uses)
-        except RefusalError:
+        except RefusalError as refusal:
+            refused.append(Refused(site, str(refusal)))
             continue
         plans.append(plan)
         if plan.strategy == "ddp":
             derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded))
     gradients = Gradients(tuple(plans), uses)
     derived += uses.sites(gradients.of)
-    return [*plans, gradients, *_next_steps(context)], derived
+    return [*plans, *refused, gradients, *_next_steps(context)], derived
 
 
 def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses]:
@@ -102,6 +113,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     if wanted == "ddp" and proof.impossible:
         raise RefusalError(f"--gradients ddp: {proof.impossible}")
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
+    if uses.has_closure and not by_ddp:
+        raise RefusalError("step(closure) computes gradients after they would be averaged; --gradients ddp can do it")
     hook, by_name = _places(proof.is_conditional(), uses)
     plan = Plan(
         site=site,
@@ -115,6 +128,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         hook=hook,
         bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
+        is_broadcast=bool(context.uses(BROADCAST)),
         reduced_by_name=frozenset(map(id, by_name)),
     )
     return plan, found if by_ddp else Uses()
@@ -251,7 +265,9 @@ class _Proof:
         """Whether another file of the program may get hold of a model at module level."""
         name = dotted_name(self.model).partition(".")[0] if self.model is not None else ""
         wanted = {name, PurePath(self.module.path).stem}
-        others = (module for module in self.context.modules if module is not self.module)
+        others = [module for module in self.context.modules if module is not self.module]
+        if isinstance(self.model, cst.Attribute):
+            return any(module.index.attributes[self.model.attr.value] for module in others)
         symbols = (b.symbol for m in others for found in m.index.scope.bindings.values() for b in found)
         return any(symbol is not None and wanted & set(symbol.split(".")) for symbol in symbols)
 

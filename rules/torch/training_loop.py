@@ -32,8 +32,19 @@ class Step:
         total = [0, 0, 0]
         for call in calls_within(node, module):
             for place, holds in enumerate((self.is_forward, self.is_backward, self.is_step)):
-                total[place] += holds(call)
+                if holds(call):
+                    _check_certain(call, node, module)
+                    total[place] += 1
         return total[0], total[1], total[2]
+
+
+def _check_certain(call: cst.Call, within: cst.CSTNode, module: Module) -> None:
+    """Raise UnclearError where ``call`` runs only sometimes, or several times, each time that ``within`` does."""
+    for holder in module.index.ancestors(call):
+        if holder is within:
+            return
+        if isinstance(holder, (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)):
+            raise UnclearError("part of a training step is under a condition within an expression")
 
 
 def unclear_step(backward: cst.Call, step: Step, module: Module) -> str:
