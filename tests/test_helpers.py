@@ -22,7 +22,8 @@ FEATURES = [
 ]
 FEATURES = [f for f in FEATURES if not {"sparse", "dense"} <= f]
 VARIANTS = [(name, frozenset()) for name in NAMES if name != "reduce_gradients"]
-VARIANTS += [("averaging", frozenset({"sum"})), *(("reduce_gradients", features) for features in FEATURES)]
+VARIANTS += [("averaging", frozenset(f)) for f in (["sum"], ["compression"], ["sum", "compression"])]
+VARIANTS += [*(("reduce_gradients", features) for features in FEATURES)]
 
 
 def code(*names: str, features: frozenset[str] = frozenset()) -> str:
@@ -278,16 +279,19 @@ if table.weight.grad.is_sparse:
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("compresses", [False, True])
 @pytest.mark.parametrize("sums", [False, True])
-def test_averaging_sets_a_hook_and_returns_the_optimizer(sums: bool, tmp_path: Path) -> None:
+def test_averaging_sets_a_hook_and_returns_the_optimizer(sums: bool, compresses: bool, tmp_path: Path) -> None:
+    chosen = frozenset(name for name, wanted in (("sum", sums), ("compression", compresses)) if wanted)
+    option = ", torch.float16" if compresses else ""
     source = (
         START
         + SHOW
-        + code("averaging", features=frozenset({"sum"} if sums else ()))
-        + """
+        + code("averaging", features=chosen)
+        + f"""
 parameter = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([parameter], lr=1.0)
-show("same", averaging(optimizer) is optimizer)
+show("same", averaging(optimizer{option}) is optimizer)
 parameter.grad = torch.tensor([1.0 + rank])
 optimizer.step()
 show("moved", parameter.detach())

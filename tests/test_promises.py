@@ -50,9 +50,6 @@ def says(outcome: Outcome, *words: str) -> bool:
     return any(all(word in message for word in words) for message in messages)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a step pre-hook is set beside opt.step(closure): it reduces before the closure goes backward"
-)
 def test_a_hook_never_stands_beside_a_closure(migrated) -> None:
     closure = (
         "def closure():\n    opt.zero_grad()\n    loss = net(x).mean()\n    loss.backward()\n"
@@ -193,7 +190,7 @@ NUMBERS = {
     "backward_passes_per_step=2": "accumulated",
     "op=hvd.Sum": "summed",
 }
-UNNAMED = [(o, g) for o in list(NUMBERS)[:2] for g in ("auto", "ddp")] + [("op=hvd.Sum", "ddp")]
+UNNAMED = [(o, g) for o in list(NUMBERS)[:2] for g in ("auto", "ddp")]
 OPTIONS = [
     pytest.param(
         o, g, marks=[pytest.mark.xfail(strict=True, reason="not named under DDP")] if (o, g) in UNNAMED else []
@@ -283,7 +280,7 @@ GUARDED = {
 UNSEEN = tuple(
     name
     for name in GUARDED
-    if name not in ("a conditional expression", "the other branch", "an early return", "a size")
+    if name not in ("a conditional expression", "the other branch", "an early return", "a size", "a variable")
 )
 
 
@@ -342,3 +339,23 @@ def test_an_error_in_a_rule_ends_no_run(migrated, monkeypatch: pytest.MonkeyPatc
     )
     assert [p.status for p in outcome.result.programs] == ["blocked", "migrated"]
     assert any("KeyError" in found.message for found in outcome.result.findings)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the name of the variable is followed in the subscript only where it is a literal"
+)
+@pytest.mark.parametrize("read", ["os.environ[NAME]", "os.environ.get(NAME, 0)", "os.getenv(NAME)"])
+def test_a_variable_named_elsewhere_is_not_left_silently(migrated, read: str) -> None:
+    source = f"import os\nimport horovod.torch as hvd\nNAME = 'OMPI_COMM_WORLD_RANK'\nhvd.init()\nrank = int({read})\n"
+    outcome = migrated(source)
+    assert blocked(outcome) or "OMPI_COMM_WORLD_RANK" not in text(outcome) or says(outcome, "OMPI_COMM_WORLD_RANK")
+
+
+@pytest.mark.xfail(strict=True, reason="the test for a variable keeps its old name, its value is read by the new one")
+def test_a_variable_is_asked_for_and_read_by_one_name(migrated) -> None:
+    source = (
+        "import os\nimport horovod.torch as hvd\nhvd.init()\n"
+        "if 'OMPI_COMM_WORLD_RANK' in os.environ:\n    rank = int(os.environ['OMPI_COMM_WORLD_RANK'])\n"
+    )
+    after = text(migrated(source))
+    assert ("'OMPI_COMM_WORLD_RANK' in" in after) == ("environ['OMPI_COMM_WORLD_RANK']" in after)
