@@ -81,6 +81,8 @@ def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer
         found = rule.answer(site, context)
     except RefusalError as refusal:
         found = Finding(site.target, "blocked", str(refusal))
+    except Exception as error:
+        found = Finding(site.target, "blocked", f"the rule failed: {type(error).__name__}: {error}")
     for finding in found if isinstance(found, tuple) else (found,):
         yield Answer(rule.id, _with_label(finding, site), site)
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrator.config import Settings
-from migrator.files import MENTIONS, Found, display, explain, find, mentions_horovod, read, scan
-from migrator.notices import OTHER_KIND
+from migrator.files import Found, display, explain, find, mentions_horovod, read, scan
 from migrator.result import Diagnostic, FileResult, Result
 
 if TYPE_CHECKING:
@@ -22,8 +17,7 @@ if TYPE_CHECKING:
     from migrator.transform import Outcome
 
 Progress = Callable[[int, int], None]
-_STACK = 512 * 1024 * 1024
-_WORTH_A_PROCESS = 100_000
+_NAMED = re.compile(rb"(?i:horovod)|\bhvd\.|\bHorovodRunner\b|OMPI_COMM_WORLD_")
 
 
 def migrate(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> Result:
@@ -39,8 +33,8 @@ def migrate(paths: Sequence[Path], settings: Settings, progress: Progress | None
             failed.append(FileResult(display(path), "failed", explain(data)))
         else:
             using[path] = data
-    jobs = _programs(using)
-    outcomes = _run(jobs, settings, progress or (lambda done, total: None))
+    jobs = _programs(using, found.files)
+    outcomes = list(_run(jobs, settings, progress or (lambda done, total: None)))
     return _assemble(found, using, failed, outcomes)
 
 
@@ -50,20 +44,21 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
         return Result(files=(FileResult(name, "unchanged", before=data, after=data),))
     from migrator.reading import Input
 
-    outcome = _with_deep_stack([Input(Path(name).absolute(), name, data)], settings)
+    (outcome,) = _run([[Input(Path(name).absolute(), name, data)]], replace(settings, jobs=1), lambda done, total: None)
     return Result(outcome.findings, outcome.files, outcome.programs)
 
 
-def _programs(using: Mapping[Path, bytes]) -> list[list[Input]]:
+def _programs(using: Mapping[Path, bytes], files: Sequence[Path]) -> list[list[Input]]:
     if not using:
         return []
-    from migrator.program import group
+    from migrator.program import group, related
     from migrator.reading import Input
 
     def inputs(files: Sequence[Path], given: bool) -> Iterator[Input]:
         for file in files:
             yield Input(file, display(file), using.get(file) or _content(file) or b"", given)
 
+    using = {**using, **related(using, files, _content)}
     programs = group(using, _content, mentions_horovod)
     return [[*inputs(p.files, True), *inputs(p.context, False)] for p in programs]
 
@@ -75,81 +70,16 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _run(jobs: Sequence[list[Input]], settings: Settings, progress: Progress) -> list[Outcome]:
-    size = sum(len(given.data) for job in jobs for given in job)
-    workers = min(settings.jobs or os.cpu_count() or 1, len(jobs), 1 + size // _WORTH_A_PROCESS)
-    if workers > 1:
-        return _side_by_side(jobs, settings, progress, workers)
-    outcomes: list[Outcome] = []
-    for job in jobs:
-        outcomes.append(_with_deep_stack(job, settings))
-        progress(len(outcomes), len(jobs))
-    return outcomes
+def _run(jobs: Sequence[list[Input]], settings: Settings, progress: Progress) -> Iterable[Outcome]:
+    if not jobs:
+        return ()
+    from migrator.workers import run_all
 
-
-def _with_deep_stack(job: list[Input], settings: Settings) -> Outcome:
-    """Run in a thread whose stack holds any nesting that Python itself accepts."""
-    from migrator.transform import migrate_program
-
-    made: list[Outcome | BaseException] = []
-
-    def run() -> None:
-        try:
-            made.append(migrate_program(job, settings))
-        except BaseException as error:
-            made.append(error)
-
-    before, limit = threading.stack_size(_STACK), sys.getrecursionlimit()
-    sys.setrecursionlimit(100_000)
-    try:
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(before)
-        sys.setrecursionlimit(limit)
-    if isinstance(made[0], Exception):
-        return _broken(job, f"internal error: {type(made[0]).__name__}: {made[0]}")
-    if isinstance(made[0], BaseException):
-        raise made[0]
-    return made[0]
-
-
-def _broken(job: Sequence[Input], reason: str) -> Outcome:
-    """The outcome of a program on which this tool itself failed: its files stay, other programs go on."""
-    from migrator.transform import Outcome
-
-    return Outcome((), tuple(FileResult(given.path, "failed", reason, given.data, given.data) for given in job))
-
-
-def _side_by_side(jobs: Sequence[list[Input]], settings: Settings, progress: Progress, workers: int) -> list[Outcome]:
-    """The outcomes in the order of ``jobs``; largest programs start first."""
-    import migrator.transform  # noqa: F401  once, before the workers are forked
-
-    outcomes: dict[int, Outcome] = {}
-    order = sorted(range(len(jobs)), key=lambda n: -sum(len(given.data) for given in jobs[n]))
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        waiting: dict[Future[Outcome], int] = {pool.submit(_with_deep_stack, jobs[n], settings): n for n in order}
-        for future in as_completed(waiting):
-            try:
-                outcomes[waiting[future]] = future.result()
-            except BrokenProcessPool:
-                continue
-            progress(len(outcomes), len(jobs))
-    return [outcomes[n] if n in outcomes else _alone(jobs[n], settings) for n in range(len(jobs))]
-
-
-def _alone(job: list[Input], settings: Settings) -> Outcome:
-    """A program that may have brought its worker down, tried again in a process of its own."""
-    try:
-        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-            return pool.submit(_with_deep_stack, job, settings).result()
-    except BrokenProcessPool:
-        return _broken(job, "the parser crashed on a file of this program")
+    return run_all(jobs, settings, progress)
 
 
 def _assemble(
-    found: Found, using: Mapping[Path, bytes], failed: Sequence[FileResult], outcomes: Sequence[Outcome]
+    found: Found, using: Mapping[Path, bytes], failed: Sequence[FileResult], outcomes: Iterable[Outcome]
 ) -> Result:
     files = {file.path: file for outcome in outcomes for file in outcome.files}
     files |= {file.path: file for file in failed}
@@ -166,10 +96,13 @@ def _assemble(
 
 
 def _other_kinds(found: Found) -> Iterator[Diagnostic]:
-    """Files that mention Horovod and that this version reads, but does not rewrite."""
+    """Files that name Horovod and that this version reads, but does not rewrite."""
     for path, data in scan(found.others):
-        if isinstance(data, bytes) and (match := MENTIONS.search(data)):
+        match = _NAMED.search(data) if isinstance(data, bytes) else None
+        if match is not None and isinstance(data, bytes):
+            from migrator.notices import OTHER_KIND
+
             line = data.count(b"\n", 0, match.start()) + 1
             column = match.start() - (data.rfind(b"\n", 0, match.start()) + 1) + 1
-            message = "mentions Horovod; only Python modules are rewritten"
+            message = "names Horovod; only Python modules are rewritten"
             yield Diagnostic(display(path), line, column, OTHER_KIND, "note", "", message, "")

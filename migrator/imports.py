@@ -337,32 +337,22 @@ class _WithoutAnnotations(cst.CSTTransformer):
 
 
 def leading_block(index: Index, gone: Sequence[Binding]) -> _Block:
-    """The imports at the head of the module; code begins after the last import that is replaced there."""
-    imports: list[cst.SimpleStatementLine] = []
+    """The imports before the first code that may use what replaces ``gone``.
+
+    That is the head of the module, or all up to the first line of imports that is replaced, further down.
+    """
     nodes = {id(binding.node) for binding in gone}
-    pending = len(nodes)
+    lines = [line for line in index.tree.body if isinstance(line, cst.SimpleStatementLine) and _only_imports(line)]
+    first = next((line for line in lines if any(id(alias) in nodes for alias in _aliases(line))), None)
+    imports: list[cst.SimpleStatementLine] = []
+    waiting = first is not None
     for position, statement in enumerate(index.tree.body):
         if isinstance(statement, cst.SimpleStatementLine) and _only_imports(statement):
             imports.append(statement)
-            pending -= sum(id(alias) in nodes for alias in _aliases(statement))
-        elif not (position == 0 and _is_docstring(statement)):
-            if _holds(index, statement, nodes) and not _starts_with_import(statement) and pending:
-                pending = 0
-                continue
+            waiting = waiting and statement is not first
+        elif not waiting and not (position == 0 and _is_docstring(statement)):
             return _Block(tuple(imports), statement)
     return _Block(tuple(imports), None)
-
-
-def _holds(index: Index, statement: cst.CSTNode, nodes: set[int]) -> bool:
-    return any(any(h is statement for h in index.ancestors(b.node)) for b in _bindings(index) if id(b.node) in nodes)
-
-
-def _bindings(index: Index) -> Iterator[Binding]:
-    return (b for bindings in index.scope.bindings.values() for b in bindings)
-
-
-def _starts_with_import(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine)
 
 
 def _only_imports(line: cst.SimpleStatementLine) -> bool:

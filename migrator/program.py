@@ -60,6 +60,51 @@ def locate(importer: Path, name: str, root: Path) -> Path | None:
     return None
 
 
+def related(
+    using: Mapping[Path, bytes], files: Iterable[Path], read: Callable[[Path], bytes | None]
+) -> dict[Path, bytes]:
+    """Those of ``files`` that belong to a program of ``using`` without naming Horovod themselves.
+
+    They import a name that one of ``using`` has from Horovod, or are imported by one and synchronize an optimizer.
+    """
+    exported = {path: set(_names_from_libraries(data)) for path, data in using.items()}
+    stems = {path.parent.name if path.stem == "__init__" else path.stem for path in using if exported[path]}
+    found: dict[Path, bytes] = {}
+    for path in files:
+        data = read(path) if path not in using else None
+        if data and any(stem.encode() in data for stem in stems) and _takes_from(path, data, exported):
+            found[path] = data
+    for path, data in using.items():
+        for target in _imported_files(path, data):
+            content = read(target) if target not in using and target not in found else None
+            if content and b"synchronize" in content:
+                found[target] = content
+    return found
+
+
+def _names_from_libraries(data: bytes) -> Iterator[bytes]:
+    """The names that a file binds by importing from Horovod."""
+    for match in _IMPORT.finditer(data):
+        source = match["source"]
+        if source is not None and source.split(b".")[0].decode("ascii", "ignore") in LIBRARIES:
+            yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", match["names"]))
+        for part in (match["modules"] or b"").split(b","):
+            module, _, alias = part.partition(b" as ")
+            if module.strip().split(b".")[0].decode("ascii", "ignore") in LIBRARIES:
+                yield alias.strip() or module.strip().split(b".")[0]
+
+
+def _takes_from(path: Path, data: bytes, exported: Mapping[Path, set[bytes]]) -> bool:
+    words = set(re.findall(rb"\w+", data))
+    return any(exported.get(target, set()) & words for target in _imported_files(path, data))
+
+
+def _imported_files(path: Path, data: bytes) -> Iterator[Path]:
+    names = (name for name in set(imported_modules(data)) if name.partition(".")[0] not in LIBRARIES)
+    found = (locate(path, name, root_of_cached(path)) for name in names)
+    return (target for target in found if target is not None and target != path)
+
+
 @cache
 def _module_file(path: Path) -> Path | None:
     for candidate in (path.with_name(path.name + ".py") if path.name else path, path / "__init__.py"):
@@ -113,10 +158,7 @@ def _targets(
     reach: Callable[[Path, Path], tuple[Path, ...]],
     using: Mapping[Path, bytes],
 ) -> Iterator[Path]:
-    for name in set(imported_modules(data)):
-        target = None if name.partition(".")[0] in LIBRARIES else locate(path, name, root)
-        if target is None or target == path:
-            continue
+    for target in _imported_files(path, data):
         if target in using:
             yield target
         else:

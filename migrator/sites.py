@@ -124,6 +124,8 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
             refusals += [refusal] if refusal else []
     refusals += _stars(module, resolver)
     refusals += _strings(module, bindings)
+    named = {f.node.raw_value for _, f in refusals if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
+    bindings = [b for b in bindings if not any(b.name in re.findall(r"\w+", value) for value in named)]
     return Found(
         tuple(sites),
         tuple(refusals),

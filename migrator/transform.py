@@ -13,6 +13,7 @@ from migrator.answers import ask
 from migrator.config import Settings
 from migrator.helper_module import HelperModule, helper_module
 from migrator.layout import line_starts
+from migrator.program import imported_modules
 from migrator.reading import File, Input, Unreadable, read_all
 from migrator.registry import Registry, load_rules
 from migrator.result import Class, Diagnostic, FileResult, FileStatus, ProgramResult, ProgramStatus
@@ -49,7 +50,7 @@ class _Migration:
         self.unreadable = unreadable
         self.registry = registry
         self.settings = settings
-        self.name = min([file.given.path for file in files] + [file.given.path for file in unreadable])
+        self.name = _launched([*(file.given for file in files), *(file.given for file in unreadable)])
 
     def outcome(self) -> Outcome:
         answers = ask(self.files, self.registry, self.settings)
@@ -111,6 +112,13 @@ class _Migration:
             if (path, line, rule) not in used:
                 message = f"ignore[{rule}] silences nothing here"
                 yield self.diagnostic(path, (line, column), notices.UNUSED_IGNORE, "review", message)
+
+
+def _launched(inputs: Sequence[Input]) -> str:
+    """The file that a program is known by: the first that no other file of it imports."""
+    imported = {(given.file, name.rpartition(".")[2]) for given in inputs for name in imported_modules(given.data)}
+    free = [g.path for g in inputs if not any(n == g.file.stem for f, n in imported if f != g.file)]
+    return min(free or [given.path for given in inputs])
 
 
 def _ignores_in(file: File) -> Iterator[tuple[tuple[str, int, str], int]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 import symtable
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -44,7 +44,7 @@ def comments(text: str) -> Counter[str]:
 
 
 def unbound_names(text: str) -> set[str]:
-    """Names that a module uses and nothing in it, nor Python, binds."""
+    """Names that a module uses and nothing in it, nor Python, binds; raises SyntaxError or ValueError."""
     return set(_unbound(symtable.symtable(text, "module", "exec"), None))
 
 
@@ -78,25 +78,22 @@ def _declared_global(table: symtable.SymbolTable, name: str) -> bool:
 
 def problems(before: str, after: str, bound_elsewhere: Collection[str] = ()) -> Iterator[str]:
     """What is wrong with ``after``, made from ``before``; nothing if all is well."""
+    if before == after:
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if not _parses(before):
+        try:
+            known = unbound_names(before)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            version = ".".join(map(str, sys.version_info[:2]))
+            yield f"Python {version} cannot read the file, so the result cannot be checked: {error}"
             return
         try:
-            ast.parse(after)
+            loose = unbound_names(after) - known - set(bound_elsewhere)
         except (SyntaxError, ValueError) as error:
             yield f"the result would not parse: {error}"
             return
-        if lost := comments(before) - comments(after):
-            yield f"the result would lose the comment {next(iter(lost))!r}"
-        if loose := sorted(unbound_names(after) - unbound_names(before) - set(bound_elsewhere)):
-            yield f"the result would use {', '.join(loose)} without binding it"
-
-
-def _parses(text: str) -> bool:
-    """Whether the running Python can read ``text``: what is newer than it is left to LibCST."""
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    if lost := comments(before) - comments(after):
+        yield f"the result would lose the comment {next(iter(lost))!r}"
+    if loose:
+        yield f"the result would use {', '.join(sorted(loose))} without binding it"

@@ -26,7 +26,7 @@ class HelperSource:
 @cache
 def helper_source(name: str, features: frozenset[str] = frozenset()) -> HelperSource:
     """Read helper ``name`` with ``features``; raises FileNotFoundError for a name that has no file."""
-    raw = files(_PACKAGE).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    raw = files(_PACKAGE).joinpath("sources", f"{name}.py").read_text(encoding="utf-8")
     text = "\n".join(line for line in (_chosen(each, features) for each in raw.splitlines()) if line is not None)
     tree = ast.parse(text)
     definition = next(node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))

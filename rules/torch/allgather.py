@@ -24,8 +24,10 @@ from .gradient_free import is_gradient_free
 @rule("HVD302", "allgather", symbols=["horovod.torch.allgather"])
 def allgather(site: Site, context: Context) -> Finding:
     arguments = site.arguments("tensor", "name", "process_set")
-    if "process_set" in arguments or "tensor" not in arguments:
+    if "process_set" in arguments:
         raise RefusalError("the tensors are gathered within a process set")
+    if "tensor" not in arguments:
+        raise RefusalError("the call does not say what it gathers")
     tensor = arguments["tensor"]
     if is_gradient_free(site, tensor):
         return site.replace(expression("all_gather_cat({tensor})", tensor=tensor), helpers=["all_gather_cat"])

@@ -22,6 +22,8 @@ loss = all_reduce_mean(torch.tensor(loss)).item()
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
 from .gradient_free import is_gradient_free, is_integer
@@ -41,6 +43,7 @@ PARAMETERS = (
 )
 MEAN = ("all_reduce_mean({tensor})", "MeanOverRanks.apply({tensor})", "all_reduce_mean", "mean_over_ranks")
 SUM = ("all_reduce({tensor}, dist.ReduceOp.SUM)", "SumOverRanks.apply({tensor})", "all_reduce", "sum_over_ranks")
+NAME_WORDS = ("name", "label", "tag", "desc", "metric")
 OTHERS = {"Min": "MIN", "Max": "MAX", "Product": "PRODUCT"}
 
 
@@ -80,8 +83,13 @@ def _by_average(site: Site, tensor: cst.BaseExpression, average: cst.BaseExpress
         return _reduced(site, tensor, MEAN)
     plain = is_gradient_free(site, tensor)
     mean, total = (MEAN[0], SUM[0]) if plain else (MEAN[1], SUM[1])
-    new = expression(f"({mean} if {{average}} else {total})", tensor=tensor, average=average)
-    message = "allreduce: the second argument is 'average'; a name there is truthy and means the mean"
+    if isinstance(average, cst.Name) and any(word in average.value.lower() for word in NAME_WORDS):
+        found = _reduced(site, tensor, MEAN)
+        message = f"{found.message}: {average.value!r} stands in the place of 'average', where a name means the mean"
+        return replace(found, class_="review", message=message)
+    test = "{average} is None or {average}"
+    new = expression(f"{mean} if {test} else {total}", tensor=tensor, average=average)
+    message = "allreduce: the second argument is 'average', which decides at run time between mean and sum"
     helpers = [MEAN[2], SUM[2]] if plain else [MEAN[3], SUM[3]]
     return site.replace(new, class_="review", message=message, helpers=helpers, imports=[DIST])
 

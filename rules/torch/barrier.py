@@ -7,8 +7,8 @@ that.
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule, statement_line
 
+from .guards import is_rank_guard
 from .names import DIST
-from .values import is_rank_guard
 
 
 @rule("HVD305", "barrier", symbols=["horovod.torch.barrier"])

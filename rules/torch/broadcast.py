@@ -48,8 +48,10 @@ def broadcast_in_place(site: Site, context: Context) -> Finding:
 @rule("HVD303", "broadcast", symbols=["horovod.torch.broadcast_object"])
 def broadcast_object(site: Site, context: Context) -> Finding:
     arguments = site.arguments("obj", "root_rank", "name", "process_set")
-    if "process_set" in arguments or "obj" not in arguments:
+    if "process_set" in arguments:
         raise RefusalError("the object is broadcast within a process set")
+    if "obj" not in arguments:
+        raise RefusalError("the call does not say what it broadcasts")
     root = arguments.get("root_rank")
     if root is None or is_constant(root, "0"):
         return site.replace(

@@ -46,6 +46,8 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
         "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also "
         "took a step with zero gradients, which weight decay turned into a change of the weights"
     )
+    if _is_wrapped_after(site, context):
+        message += "; the wrapper that follows then dropped the state, which is kept now"
     new = expression(text, **parts)
     return site.replace(new, class_="review", message=message, helpers=["broadcast_optimizer_state"])
 
@@ -79,6 +81,13 @@ def _effect(site: Site, built: cst.Call, context: Context) -> str:
     if any(argument.star or argument.keyword is None for argument in built.args[1:]) and name not in ("SGD",):
         return "weight decay, if there is any, moved the weights once before training"
     return ""
+
+
+def _is_wrapped_after(site: Site, context: Context) -> bool:
+    return any(
+        w.module is site.module and w.scope is site.scope and w.module.index.before(site.target, w.target)
+        for w in context.uses(WRAPPER)
+    )
 
 
 def _construction(node: cst.BaseExpression, site: Site) -> cst.Call | None:

@@ -85,14 +85,28 @@ def _by_ddp(plan: Plan) -> Finding:
 
 
 def _ddp_message(plan: Plan) -> str:
-    name = dotted_name(plan.model)
-    why = "shown from the code" if plan.reason == "shown from the code" else f"as asked, though {plan.reason}"
-    start = "" if plan.is_broadcast else ". Horovod left each rank its own first weights here, DDP gives all rank 0's"
-    return (
-        f'DistributedOptimizer → DDP around "{name}" ({why}). Assumes every parameter of the model takes part in each '
-        "backward; if some do not, choose --gradients optimizer. DDP keeps rank 0's buffers on all ranks, Horovod kept "
-        f"each rank's own{start}"
-    )
+    asked = plan.reason != "nothing in the code speaks against it"
+    why = f"as asked, though {plan.reason}" if asked else plan.reason
+    notes = [
+        f'DistributedOptimizer → DDP around "{dotted_name(plan.model)}" ({why}). Assumes every parameter of the model '
+        "takes part in each backward; if some do not, choose --gradients optimizer. DDP keeps rank 0's buffers on all "
+        "ranks, Horovod kept each rank's own"
+    ]
+    if not plan.is_broadcast:
+        notes.append("Horovod left each rank its own first weights here, DDP gives all rank 0's")
+    return "; ".join([*notes, *_option_notes(plan)])
+
+
+def _option_notes(plan: Plan) -> list[str]:
+    """What a reviewer must know of the options, whichever strategy was taken."""
+    notes = []
+    if plan.options.predivides:
+        notes.append("gradient_predivide_factor goes: the last digit may differ unless it is a power of two")
+    if plan.options.adasum:
+        notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
+    if plan.reduces_twice:
+        notes.append("Horovod summed twice where a step follows synchronize() without skip_synchronize(): once here")
+    return notes
 
 
 def _compressed(plan: Plan) -> list[Edit]:
@@ -165,19 +179,13 @@ def _hook(plan: Plan, optimizer: cst.BaseExpression) -> Template:
 
 def _message(plan: Plan) -> str:
     how = "summed" if plan.options.sums else "averaged"
-    ways = [
-        *(["a hook before each step"] if plan.hook else []),
-        *([f"{plan.options.function}()"] if plan.by_name else []),
-    ]
-    call = " and ".join(ways)
-    notes = [f"DistributedOptimizer → gradients {how} at the optimizer, by {call}: not DDP, because {plan.reason}"]
+    function = "reduce_gradients()" if plan.bound else f"{plan.options.function}()"
+    ways = [*(["a hook before each step"] if plan.hook else []), *([function] if plan.by_name else [])]
+    means = " and ".join(ways)
+    notes = [f"DistributedOptimizer → gradients {how} at the optimizer, by {means}: not DDP, because {plan.reason}"]
     if plan.options.compression is not None:
         notes.append("fp16 compression rounds as Horovod's did")
-    if plan.options.predivides:
-        notes.append("gradient_predivide_factor goes: the last digit may differ unless it is a power of two")
-    if plan.options.adasum:
-        notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
-    return "; ".join(notes)
+    return "; ".join([*notes, *_option_notes(plan)])
 
 
 def _adasum_guard(plan: Plan) -> list[Edit]:

@@ -18,7 +18,7 @@ rank = int(os.environ["RANK"])
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from migrator.api import Context, Finding, Module, Replace, Site, cst, expression, planner, rule
 
@@ -40,19 +40,34 @@ VARIABLES = {
 }
 READ = "os.environ.known"
 TUNED = "os.environ.tuning"
+NAMED = "os.environ.named"
 
 
 @planner
 def plan_environment(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
-    """Find the variables that the program reads or sets."""
-    found = [
-        Site(READ if node.raw_value in VARIABLES else TUNED, node, None, module, module.index.scope, module.index.scope)
-        for module in context.modules
-        for node in module.index.strings
-        if node.raw_value in VARIABLES or node.raw_value.startswith("HOROVOD_")
-        if _is_variable(node, module)
-    ]
-    return (), found
+    """Find the variables that the program reads, sets or names."""
+    return (), [site for module in context.modules if not _uses_mpi(module) for site in _variables(module)]
+
+
+def _uses_mpi(module: Module) -> bool:
+    """Whether the file talks to MPI itself: its variables then are mpirun's, whoever trains."""
+    bindings = (b for found in module.index.scope.bindings.values() for b in found)
+    return any((binding.symbol or "").partition(".")[0] == "mpi4py" for binding in bindings)
+
+
+def _variables(module: Module) -> Iterator[Site]:
+    for node in module.index.strings:
+        name = node.raw_value
+        symbol = READ if name in VARIABLES else TUNED if name.startswith("HOROVOD_") else ""
+        if symbol and not _is_in_helper(node, module):
+            symbol = symbol if _is_variable(node, module) else NAMED
+            yield Site(symbol, node, None, module, module.index.scope, module.index.scope)
+
+
+def _is_in_helper(node: cst.SimpleString, module: Module) -> bool:
+    """Whether the string stands in the function by which migrated code joins the process group."""
+    functions = (holder for holder in module.index.ancestors(node) if isinstance(holder, cst.FunctionDef))
+    return any(function.name.value.endswith("init_process_group") for function in functions)
 
 
 def _is_variable(node: cst.SimpleString, module: Module) -> bool:
@@ -61,9 +76,20 @@ def _is_variable(node: cst.SimpleString, module: Module) -> bool:
         call = module.index.parent(holder)
         names = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop", "os.putenv")
         return isinstance(call, cst.Call) and call.args[0] is holder and symbol_of(call.func, module) in names
+    if isinstance(holder, cst.Comparison) and len(holder.comparisons) == 1:
+        target = holder.comparisons[0]
+        is_membership = isinstance(target.operator, (cst.In, cst.NotIn))
+        return is_membership and symbol_of(target.comparator, module) == "os.environ"
     while isinstance(holder, (cst.Index, cst.SubscriptElement)):
         holder = module.index.parent(holder)
     return isinstance(holder, cst.Subscript) and symbol_of(holder.value, module) == "os.environ"
+
+
+@rule("HVD601", "environment", symbols=[NAMED])
+def named(site: Site, context: Context) -> Finding:
+    assert isinstance(site.node, cst.SimpleString)
+    message = f"the string names {site.node.raw_value}, which no launcher of the migrated program sets or reads"
+    return site.found("review", message)
 
 
 @rule("HVD601", "environment", symbols=[READ])

@@ -8,7 +8,8 @@ from typing import Literal
 
 from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_name
 
-from .values import is_rank_guard, symbol_of
+from .guards import runs_on_some_ranks
+from .values import symbol_of
 
 When = Literal["before", "after"]
 
@@ -108,26 +109,7 @@ class Tracker:
 
     def is_guarded(self, node: cst.CSTNode) -> bool:
         """Whether only some ranks get to ``node``."""
-        inner: cst.CSTNode = node
-        for holder in self.index.ancestors(node):
-            asks = isinstance(holder, (cst.If, cst.IfExp)) and holder.test is not inner
-            if asks and is_rank_guard(holder.test, self.module, self.index.scope_of(holder)):  # type: ignore[attr-defined]
-                return True
-            if isinstance(holder, cst.FunctionDef) and self.returns_early(holder, node):
-                return True
-            inner = holder
-        return False
-
-    def returns_early(self, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
-        """Whether some ranks leave ``function`` before they get to ``node``."""
-        for statement in function.body.body:
-            if self.index.before(node, statement):
-                return False
-            scope = self.index.scope_of(statement)
-            asks = isinstance(statement, cst.If) and is_rank_guard(statement.test, self.module, scope)
-            if asks and any(_returns(line) for line in statement.body.body):  # type: ignore[union-attr]
-                return True
-        return False
+        return runs_on_some_ranks(node, self.module)
 
     def attribute(self, node: cst.BaseExpression, attribute: cst.Attribute, when: When) -> None:
         name = attribute.attr.value
@@ -216,10 +198,6 @@ class Tracker:
             if len(given) != 1 or dotted_name(given[0].value).rpartition(".")[2] not in (self.name, parameter):
                 return False
         return True
-
-
-def _returns(line: cst.CSTNode) -> bool:
-    return isinstance(line, cst.SimpleStatementLine) and any(isinstance(part, cst.Return) for part in line.body)
 
 
 def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> str | None:

@@ -29,7 +29,7 @@ class OptimizerUses:
     names: frozenset[str]
     homes: tuple[tuple[Module, cst.Attribute], ...]
     synchronized: tuple[tuple[Module, cst.Call], ...]
-    skipped: tuple[tuple[Module, cst.WithItem], ...]
+    skipped: tuple[tuple[Module, cst.Call], ...]
     steps: tuple[tuple[Module, cst.Call], ...]
     scaled: tuple[tuple[Module, cst.Call], ...]
     unscaled: tuple[tuple[Module, cst.Call], ...]
@@ -50,9 +50,8 @@ class OptimizerUses:
         """The sites at which the rules act: each carries a symbol made from Horovod's method."""
         for module, call in self.synchronized:
             yield self.site(SYNCHRONIZE, call.func, call, module)
-        for module, item in self.skipped:
-            assert isinstance(item.item, cst.Call)
-            yield self.site(SKIP, item.item.func, item.item, module)
+        for module, call in self.skipped:
+            yield self.site(SKIP, call.func, call, module)
         for module, call in self.unreduced():
             plan = plan_of(self.optimizer(module, call))
             if plan is not None and plan.reduces(call):
@@ -94,12 +93,18 @@ class OptimizerUses:
         return call.func.value
 
     def is_skipping(self, module: Module, call: cst.Call) -> bool:
-        holders = list(module.index.ancestors(call))
-        withs = {id(module.index.parent(item)) for _, item in self.skipped}
-        return any(id(holder) in withs for holder in holders)
+        items = (m.index.parent(skip) for m, skip in self.skipped if m is module)
+        withs = {id(module.index.parent(item)) for item in items if item is not None}
+        return any(id(holder) in withs for holder in module.index.ancestors(call))
 
     def follows_synchronize(self, module: Module, call: cst.Call) -> bool:
         return any(_block(module, call) is _block(m, other) for m, other in self.synchronized if m is module)
+
+    @property
+    def reduces_twice(self) -> bool:
+        """Whether some step reduces again what synchronize has reduced: without skip_synchronize around it."""
+        steps = (*self.steps, *self.scaled)
+        return any(self.follows_synchronize(m, call) and not self.is_skipping(m, call) for m, call in steps)
 
     def first_unscale(self, module: Module, call: cst.Call) -> cst.Call | None:
         for other_module, other in self.unscaled:
@@ -134,7 +139,7 @@ class _Search:
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
         self.synchronized: list[tuple[Module, cst.Call]] = []
-        self.skipped: list[tuple[Module, cst.WithItem]] = []
+        self.skipped: list[tuple[Module, cst.Call]] = []
         self.steps: list[tuple[Module, cst.Call]] = []
         self.scaled: list[tuple[Module, cst.Call]] = []
         self.unscaled: list[tuple[Module, cst.Call]] = []
@@ -146,10 +151,8 @@ class _Search:
             if (call := _called(attribute, module)) and self.is_optimizer(attribute.value, module):
                 self.synchronized.append((module, call))
         for attribute in module.index.attributes["skip_synchronize"]:
-            call = _called(attribute, module)
-            item = module.index.parent(call) if call else None
-            if isinstance(item, cst.WithItem):
-                self.skipped.append((module, item))
+            if call := _called(attribute, module):
+                self.skipped.append((module, call))
         for attribute in module.index.attributes["step"]:
             if call := _called(attribute, module):
                 self.step(attribute, call, module)

@@ -50,6 +50,7 @@ class Plan:
     bound: bool
     has_ddp_branch: cst.CSTNode | None
     is_broadcast: bool
+    reduces_twice: bool
     reduced_by_name: frozenset[int]
 
     def reduces(self, call: cst.Call) -> bool:
@@ -120,7 +121,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         site=site,
         options=options,
         strategy="ddp" if by_ddp else "optimizer",
-        reason=reason or "shown from the code",
+        reason=reason or ("nothing in the code speaks against it" if by_ddp else "--gradients optimizer asks for it"),
         model=proof.model,
         wrap=proof.wrap if by_ddp else None,
         sparse=any(_SPARSE.search(module.text) for module in context.modules),
@@ -129,6 +130,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
         is_broadcast=bool(context.uses(BROADCAST)),
+        reduces_twice=options.sums and uses.reduces_twice,
         reduced_by_name=frozenset(map(id, by_name)),
     )
     return plan, found if by_ddp else Uses()

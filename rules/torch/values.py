@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.api import Binding, Index, Module, Scope, children_of, cst, dotted_name, statement_line
+from migrator.api import Binding, Index, Module, children_of, cst, dotted_name, statement_line
 
 MAX_DEPTH = 6
 
@@ -63,49 +63,6 @@ def symbol_of(node: cst.CSTNode, module: Module) -> str:
     if found is None:
         return ""
     return f"{found}.{rest}" if rest else found
-
-
-RANK_WORDS = ("rank", "main_process", "is_main", "master", "is_lead", "is_root", "chief", "primary")
-
-
-def is_rank_guard(test: cst.CSTNode, module: Module, scope: Scope, depth: int = 0) -> bool:
-    """Whether ``test`` asks which rank this is: by a name that says so, or by one that stands for such a test."""
-    for name in _names(test):
-        if any(word in name.lower() for word in RANK_WORDS):
-            return True
-        if depth < 3 and any(_asks_rank(b, module, depth + 1) for b in scope.lookup(name)):
-            return True
-    attributes = [node for node in _attributes(test) if depth < 3]
-    stores = (module.index.parent(n) for a in attributes for n in module.index.attributes[a])
-    assigns = (module.index.parent(store) for store in stores if isinstance(store, cst.AssignTarget))
-    return any(
-        isinstance(assign, cst.Assign) and is_rank_guard(assign.value, module, module.index.scope_of(assign), depth + 1)
-        for assign in assigns
-    )
-
-
-def _asks_rank(binding: Binding, module: Module, depth: int) -> bool:
-    if binding.value is not None:
-        return is_rank_guard(binding.value, module, binding.scope, depth)
-    if isinstance(binding.node, cst.FunctionDef):
-        body = binding.node.body
-        short = len(body.body) <= 3
-        return short and is_rank_guard(body, module, module.index.scopes[id(binding.node)], depth)
-    return False
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    if isinstance(node, cst.Name):
-        yield node.value
-    for child in children_of(node):
-        yield from _names(child)
-
-
-def _attributes(node: cst.CSTNode) -> Iterator[str]:
-    if isinstance(node, cst.Attribute):
-        yield node.attr.value
-    for child in children_of(node):
-        yield from _attributes(child)
 
 
 def calls_within(node: cst.CSTNode, module: Module) -> Iterator[cst.Call]:
