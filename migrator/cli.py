@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -366,12 +366,21 @@ def _print(text: str, to_stderr: bool = False) -> None:
 
 
 def _echo(data: bytes, to_stderr: bool = False) -> None:
+    stream = sys.stderr if to_stderr else sys.stdout
     try:
         click.echo(data, nl=False, err=to_stderr)
+        stream.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
+        _discard(stream)
         raise Failure(f"stdout: {error.strerror}") from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what ``stream`` still holds go, so that its last flush at exit does not fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _note(message: str) -> None:
