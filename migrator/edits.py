@@ -155,7 +155,8 @@ class Splice:
     def dropped(self) -> Iterator[Span]:
         """The stretches of the original that are lost."""
         position = self.span.start
-        kept = sorted((p for p in self.pieces if isinstance(p, Span)), key=lambda s: s.start)
+        parts = (piece for piece in self.pieces if isinstance(piece, Span) and self.span.holds(piece))
+        kept = sorted(parts, key=lambda part: part.start) if not self.is_insertion else ()
         for part in kept:
             if part.start > position:
                 yield Span(position, part.start)
@@ -319,8 +320,11 @@ class Editor:
     def indented(self, pieces: tuple[str | Span, ...], indent: str) -> Iterator[str | Span]:
         yield indent
         unit = self.index.tree.default_indent
-        for piece in pieces:
-            yield reindent(piece, indent, unit, self.newline) if isinstance(piece, str) else piece
+        for place, piece in enumerate(pieces):
+            if isinstance(piece, str):
+                yield reindent(piece, indent, unit, self.newline, continues=place + 1 < len(pieces))
+            else:
+                yield piece
 
     def unwrapping(self, edit: Unwrap) -> Iterator[Splice]:
         holder = self.index.parent(edit.item)
@@ -497,13 +501,16 @@ def requote(text: str, quote: str) -> str:
     return text.replace('"', "'") if quote == '"' else text
 
 
-def reindent(text: str, indent: str, unit: str, newline: str) -> str:
-    """Lines after the first, moved in by ``indent``; their own steps of four blanks become ``unit``."""
+def reindent(text: str, indent: str, unit: str, newline: str, *, continues: bool = False) -> str:
+    """Lines after the first, moved in by ``indent``; their own steps of four blanks become ``unit``.
 
-    def move(line: str) -> str:
+    Blank lines stay blank, but for the last one of a text that ``continues`` with a part of the original.
+    """
+
+    def move(line: str, is_last: bool) -> str:
         body = line.lstrip(" ")
         steps = (len(line) - len(body)) // 4
-        return indent + unit * steps + body if body else line
+        return indent + unit * steps + body if body or (is_last and continues) else line
 
     first, *rest = text.split(newline)
-    return newline.join([first, *map(move, rest)])
+    return newline.join([first, *(move(line, place == len(rest)) for place, line in enumerate(rest, 1))])

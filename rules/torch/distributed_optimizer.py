@@ -118,8 +118,10 @@ def _compressed(plan: Plan) -> list[Edit]:
         template = expression(text, model=plan.model, compression=plan.options.compression)
     else:
         template = expression(hook, model=plan.model)
-    place = plan.wrap if plan.wrap is not plan.site else plan.site
-    return [Insert(_statement(place), "after", template)]
+    index = plan.site.module.index
+    if plan.wrap is not plan.site and index.before(plan.wrap.target, plan.site.target):
+        return [Insert(_statement(plan.site), "before", template)]
+    return [Insert(_statement(plan.wrap), "after", template)]
 
 
 def _at_optimizer(plan: Plan, context: Context) -> Finding:
