@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def arrange(
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
-    return _Arrangement(index, tuple(needs), tuple(unused), tuple(kept)).result()
+    return _Arrangement(index, tuple(needs), tuple(unused), tuple(kept), helper_module).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -87,9 +88,15 @@ def import_statements(items: Iterable[Import], local: Callable[[Import], str]) -
 
 class _Arrangement:
     def __init__(
-        self, index: Index, needs: tuple[Need, ...], unused: tuple[Binding, ...], kept: tuple[Binding, ...]
+        self,
+        index: Index,
+        needs: tuple[Need, ...],
+        unused: tuple[Binding, ...],
+        kept: tuple[Binding, ...],
+        helper_module: str,
     ) -> None:
         self.index = index
+        self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
         self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"])
@@ -97,7 +104,8 @@ class _Arrangement:
         self.renames: dict[str, str] = {}
         self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
         homes = [need.scope for need in needs if not isinstance(need.item, Import)]
-        self.local_only = bool(homes) and all(scope.kind != "module" for scope in homes)
+        functions = all(helper_source(*key).text.startswith("def ") for key in self.helpers)
+        self.local_only = bool(homes) and functions and all(scope.kind != "module" for scope in homes)
 
     def result(self) -> Dependencies:
         sources = self.name_helpers()
@@ -210,6 +218,8 @@ class _Arrangement:
             near = self.neighbours(item)
             if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
                 yield self.beside(near, item, line)
+            elif self.is_local(item) and self.block.imports[-1:] != (slot,):
+                yield Insert(self.block.imports[-1].body[-1], "after", Template(line))
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
@@ -217,6 +227,10 @@ class _Arrangement:
         if alone:
             yield self.own_section(alone)
         yield from self.replace_imports(gone, in_slot)
+
+    def is_local(self, item: Import) -> bool:
+        """Whether ``item`` comes from the program itself, whose imports stand last."""
+        return bool(self.block.imports) and bool(self.helper_module) and item.module == self.helper_module
 
     def statements(self, items: Sequence[Import]) -> Iterator[tuple[Import, str]]:
         return import_statements(items, lambda item: self.renames.get(item.local, item.local))
@@ -317,7 +331,7 @@ class _Arrangement:
 def with_inner_imports(text: str, lines: Sequence[str], names: Collection[str]) -> str:
     """A helper that imports what it needs itself, for a module that imports nothing of it at its head."""
     signature, _, body = text.partition(":\n")
-    if any(f"{name}." in signature for name in names):
+    if set(re.findall(r"\w+", signature)) & set(names):
         signature = _bare_signature(signature)
     documentation, _, code = body.partition('"""\n')
     inner = "".join(f"    {line}\n" for line in lines)

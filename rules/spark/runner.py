@@ -22,9 +22,22 @@ TorchDistributor(num_processes=2, local_mode=False, use_gpu=True).run(train, lr=
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from migrator.api import Binding, Context, Finding, Import, RefusalError, Site, Template, cst, expression, rule
+from migrator.api import (
+    Binding,
+    Context,
+    Finding,
+    Import,
+    NextStep,
+    RefusalError,
+    Site,
+    Template,
+    cst,
+    expression,
+    planner,
+    rule,
+)
 
 DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
 DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
@@ -50,6 +63,13 @@ def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
         )
     first = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
     return first, *(finding for call in runs for finding in _shipped(call, site))
+
+
+@planner
+def plan_runner(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
+    """Say how a program that starts its ranks itself is started now."""
+    paths = dict.fromkeys(site.module.path for site in context.uses("sparkdl.HorovodRunner"))
+    return [NextStep(f"run {path} on Spark as before: TorchDistributor starts the ranks") for path in paths], ()
 
 
 def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:

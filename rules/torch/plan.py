@@ -24,6 +24,7 @@ Strategy = Literal["ddp", "optimizer"]
 WRAPPER = "horovod.torch.DistributedOptimizer"
 BROADCAST = "horovod.torch.broadcast_parameters"
 BROADCAST_STATE = "horovod.torch.broadcast_optimizer_state"
+RUNNER = "sparkdl.HorovodRunner"
 UNWRAP = "torch.nn.parallel.DistributedDataParallel.module"
 _SPARSE = re.compile(r"\bsparse\s*=\s*True")
 _SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph)\s*=\s*True|\bautograd\.grad\(")
@@ -359,6 +360,8 @@ def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
 
 def _next_steps(context: Context) -> Iterator[NextStep]:
     """How each program that joins the process group is started now."""
+    if context.uses(RUNNER):
+        return
     starting: Sequence[Site] = context.uses("horovod.torch.init")
     for path in dict.fromkeys(site.module.path for site in starting):
         yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")
