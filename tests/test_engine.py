@@ -7,8 +7,7 @@ from pathlib import Path
 import libcst
 import pytest
 
-import migrator.transform
-from migrator import engine
+from migrator import engine, workers
 from migrator.config import Settings
 from migrator.engine import migrate, migrate_text
 from migrator.result import Result
@@ -102,7 +101,7 @@ def test_a_loop_of_links(folder: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [2, 5])
 def test_processes_do_not_change_the_result(jobs: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(workers, "_WORTH_A_PROCESS", 1)
     for n in range(12):
         body = "x = 1\n" * (n * 7 % 5) + ("hvd.join()\n" if n % 4 == 0 else "")
         (folder / f"p{n}.py").write_text(USES + body if n % 5 else f"import p{n + 1}\n{USES}")
@@ -117,15 +116,15 @@ def test_processes_do_not_change_the_result(jobs: int, folder: Path, monkeypatch
 def test_a_worker_that_dies_takes_only_its_program_along(
     signal: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = migrator.transform.migrate_program
+    real = workers.migrate_program
 
     def migrate_program(inputs, settings):
         if any(b"crash" in given.data for given in inputs):
             os.kill(os.getpid(), 9) if signal else os._exit(3)
         return real(inputs, settings)
 
-    monkeypatch.setattr(engine, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(migrator.transform, "migrate_program", migrate_program)
+    monkeypatch.setattr(workers, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(workers, "migrate_program", migrate_program)
     for n in range(4):
         (folder / f"p{n}.py").write_text(USES + ("# crash\n" if n == 2 else ""))
     result = migrate([Path(".")], TWO)
@@ -138,7 +137,7 @@ def test_an_error_of_the_tool_in_a_process_is_the_programs(folder: Path, monkeyp
     def migrate_program(inputs, settings):
         raise KeyError("gone")
 
-    monkeypatch.setattr(migrator.transform, "migrate_program", migrate_program)
+    monkeypatch.setattr(workers, "migrate_program", migrate_program)
     (folder / "a.py").write_text(USES)
     result = migrate([Path(".")], ONE)
     assert status(result) == {"a.py": "failed"}

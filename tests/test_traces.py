@@ -19,12 +19,8 @@ WITHOUT_RULES = ("collectives",)
 ONLY_AT_THE_OPTIMIZER = ("op_sum", "predivide")
 DDP_ROUNDS = {"fp16_on": 1e-2, "accumulate_remainder": 1e-5}
 DDP_TRAINS_DIFFERENTLY = ("unused_weight_decay",)
-REASON = "rank 0 alone calls a function that runs the model through DDP"
-WRONG = [("batchnorm_rank0_eval", "auto"), ("batchnorm_rank0_eval", "ddp")]
 RUNS = [
-    pytest.param(
-        name, gradients, marks=[pytest.mark.xfail(strict=True, reason=REASON)] if (name, gradients) in WRONG else []
-    )
+    (name, gradients)
     for name in PROGRAMS
     if name not in WITHOUT_RULES
     for gradients in ("auto", "optimizer", "ddp")

@@ -46,7 +46,7 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
         "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also "
         "took a step with zero gradients, which weight decay turned into a change of the weights"
     )
-    if _is_wrapped_after(site, context):
+    if _is_wrapped(site, context, before=False):
         message += "; the wrapper that follows then dropped the state, which is kept now"
     new = expression(text, **parts)
     return site.replace(new, class_="review", message=message, helpers=["broadcast_optimizer_state"])
@@ -70,24 +70,20 @@ def _effect(site: Site, built: cst.Call, context: Context) -> str:
     keywords = {a.keyword.value: a.value for a in built.args if a.keyword is not None}
     decay = keywords.get("weight_decay")
     decays = name == "AdamW" or (decay is not None and not is_constant(decay, "0"))
-    wrapped_before = any(
-        w.module is site.module and w.scope is site.scope and w.module.index.before(w.target, site.target)
-        for w in context.uses(WRAPPER)
-    )
     if decays and name != "Adagrad":
         return "weight decay moved the weights once, before training"
-    if wrapped_before and name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
+    if _is_wrapped(site, context, before=True) and name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
         return "its moments then started at step 1, which changes the first updates (by up to 6e-3 in ten steps)"
     if any(argument.star or argument.keyword is None for argument in built.args[1:]) and name not in ("SGD",):
         return "weight decay, if there is any, moved the weights once before training"
     return ""
 
 
-def _is_wrapped_after(site: Site, context: Context) -> bool:
-    return any(
-        w.module is site.module and w.scope is site.scope and w.module.index.before(site.target, w.target)
-        for w in context.uses(WRAPPER)
-    )
+def _is_wrapped(site: Site, context: Context, *, before: bool) -> bool:
+    """Whether an optimizer is wrapped before, or after, the site in its function."""
+    index = site.module.index
+    wrappers = (w for w in context.uses(WRAPPER) if w.module is site.module and w.scope is site.scope)
+    return any(index.before(w.target, site.target) is before for w in wrappers)
 
 
 def _construction(node: cst.BaseExpression, site: Site) -> cst.Call | None:

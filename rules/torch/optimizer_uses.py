@@ -27,7 +27,6 @@ class OptimizerUses:
     """Every use that matters of the optimizers that Horovod wraps, known by the last part of their names."""
 
     names: frozenset[str]
-    homes: tuple[tuple[Module, cst.Attribute], ...]
     synchronized: tuple[tuple[Module, cst.Call], ...]
     skipped: tuple[tuple[Module, cst.Call], ...]
     steps: tuple[tuple[Module, cst.Call], ...]
@@ -123,7 +122,6 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         found.search(module)
     return OptimizerUses(
         names,
-        (),
         tuple(found.synchronized),
         tuple(found.skipped),
         tuple(found.steps),

@@ -30,7 +30,7 @@ class Step:
     def counts(self, node: cst.CSTNode, module: Module) -> Counts:
         """How often each occurs in ``node``, an expression or simple statement."""
         total = [0, 0, 0]
-        for call in calls_within(node, module):
+        for call in calls_within(node):
             for place, holds in enumerate((self.is_forward, self.is_backward, self.is_step)):
                 if holds(call):
                     _check_certain(call, node, module)

@@ -65,12 +65,12 @@ def symbol_of(node: cst.CSTNode, module: Module) -> str:
     return f"{found}.{rest}" if rest else found
 
 
-def calls_within(node: cst.CSTNode, module: Module) -> Iterator[cst.Call]:
+def calls_within(node: cst.CSTNode) -> Iterator[cst.Call]:
     """Every call in ``node``."""
     if isinstance(node, cst.Call):
         yield node
     for child in children_of(node):
-        yield from calls_within(child, module)
+        yield from calls_within(child)
 
 
 def is_constant(node: cst.BaseExpression | None, value: str) -> bool:
