@@ -15,7 +15,7 @@ import libcst as cst
 
 from migrator.bindings import Binding, Index, Reference, Scope, children_of, dotted_name
 from migrator.config import Settings
-from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, Unwrap, statement_line
+from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, Unwrap
 from migrator.registry import REGISTRY, Answer, Rule, documentation_of
 from migrator.result import Class
 
@@ -46,7 +46,6 @@ __all__ = [
     "expression",
     "planner",
     "rule",
-    "statement_line",
 ]
 
 T = TypeVar("T")

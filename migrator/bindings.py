@@ -19,6 +19,7 @@ import libcst as cst
 ScopeKind = Literal["module", "class", "function", "comprehension"]
 BindingKind = Literal["import", "assignment", "parameter", "definition", "other"]
 
+_LINES = (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.BaseCompoundStatement)
 _SKIPPED = frozenset({"lpar", "rpar", "comma", "semicolon", "operator", "dot", "indent", "newline", "encoding"})
 
 
@@ -97,7 +98,10 @@ class Index:
     scope: Scope
     parents: dict[int, cst.CSTNode] = field(default_factory=dict)
     order: dict[int, int] = field(default_factory=dict)
+    lines: dict[int, cst.CSTNode] = field(default_factory=dict)
+    quotes: dict[int, str] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
+    scopes_around: dict[int, Scope] = field(default_factory=dict)
     references: dict[str, list[Reference]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[cst.Attribute]] = field(default_factory=lambda: defaultdict(list))
     strings: list[cst.SimpleString] = field(default_factory=list)
@@ -118,10 +122,15 @@ class Index:
 
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope that ``node`` stands in; of a function, lambda, class or comprehension, the scope that it opens."""
-        for holder in (node, *self.ancestors(node)):
-            if id(holder) in self.scopes:
-                return self.scopes[id(holder)]
-        return self.scope
+        return self.scopes.get(id(node)) or self.scopes_around.get(id(node), self.scope)
+
+    def line(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The line of simple statements, one-line suite or compound statement that holds ``node``, or is it."""
+        return self.lines[id(node)]
+
+    def quote(self, node: cst.CSTNode) -> str:
+        """The quotes of the f-string that ``node`` stands in; empty for one outside."""
+        return self.quotes.get(id(node), "")
 
     def before(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether ``first`` begins before ``second`` in the text."""
@@ -160,6 +169,8 @@ class _Pass:
         self.scope = Scope("module", tree, None)
         self.index = Index(tree, self.scope)
         self.index.order[id(tree)] = 0
+        self.line: cst.CSTNode = tree
+        self.quote = ""
         self.handlers: dict[type[cst.CSTNode], Callable[..., None]] = {
             cst.Name: self.name,
             cst.Attribute: self.attribute,
@@ -190,18 +201,27 @@ class _Pass:
         }
 
     def enter(self, node: cst.CSTNode, parent: cst.CSTNode) -> None:
-        index = self.index
-        index.parents[id(node)] = parent
-        index.order[id(node)] = len(index.order)
+        outer_line, outer_quote = self.line, self.quote
+        if isinstance(node, _LINES):
+            self.line = node
+        elif isinstance(node, cst.FormattedString):
+            self.quote = node.quote
+        self.note(node, parent)
         handler = self.handlers.get(type(node))
         if handler is None:
             self.children(node)
         else:
             handler(node)
+        self.line, self.quote = outer_line, outer_quote
 
     def note(self, node: cst.CSTNode, parent: cst.CSTNode) -> None:
-        self.index.parents[id(node)] = parent
-        self.index.order[id(node)] = len(self.index.order)
+        index, key = self.index, id(node)
+        index.parents[key] = parent
+        index.order[key] = len(index.order)
+        index.lines[key] = self.line
+        index.scopes_around[key] = self.scope
+        if self.quote:
+            index.quotes[key] = self.quote
 
     def children(self, node: cst.CSTNode, *, without: tuple[str, ...] = ()) -> None:
         skipped = {id(getattr(node, name)) for name in without}

@@ -169,38 +169,32 @@ def nodes_of(index: Index, edits: Iterable[Edit]) -> list[cst.CSTNode]:
     """Every node whose place in the text must be known to apply ``edits``."""
     found: list[cst.CSTNode] = []
     for edit in edits:
-        found += around(index, edit.place)
+        found.append(edit.place)
         if isinstance(edit, (Replace, Insert)):
             found += edit.template.parts.values()
         holder = index.parent(edit.place)
         if isinstance(edit, Unwrap) and isinstance(holder, cst.With):
             found += [*holder.items, *holder.body.body]
-    return found
+    return [*found, *around(index, (edit.place for edit in edits))]
 
 
-def around(index: Index, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """``node``, its line, the statements on that line and those of its block, and the names of an import."""
-    line = statement_line(index, node)
-    names = [name for part in _statements(line) for name in _imported(part)]
-    return [node, line, *_statements(line), *names, *block_of(index, line)]
+def around(index: Index, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """The lines of ``nodes``, the statements on them and in their blocks, and the names of imports."""
+    lines = {id(line): line for line in map(index.line, nodes)}
+    blocks = {id(block): block for line in lines.values() if (block := index.parent(line)) is not None}
+    for block in blocks.values():
+        yield from block.body if isinstance(block, cst.IndentedBlock) else ()
+    for line in lines.values():
+        yield line
+        for statement in _statements(line):
+            yield statement
+            yield from _imported(statement)
 
 
 def _imported(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:
     if isinstance(statement, (cst.Import, cst.ImportFrom)) and not isinstance(statement.names, cst.ImportStar):
         return statement.names
     return ()
-
-
-def statement_line(index: Index, node: cst.CSTNode) -> cst.CSTNode:
-    """The line of simple statements, one-line suite or compound statement that holds ``node``."""
-    holders = (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.BaseCompoundStatement)
-    return next(holder for holder in (node, *index.ancestors(node)) if isinstance(holder, holders))
-
-
-def block_of(index: Index, line: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    """The statements among which ``line`` stands."""
-    holder = index.parent(line)
-    return holder.body if isinstance(holder, cst.IndentedBlock) else ()
 
 
 @dataclass(frozen=True)
@@ -233,7 +227,7 @@ class Editor:
 
     def pieces(self, template: Template, node: cst.CSTNode) -> tuple[str | Span, ...]:
         made: list[str | Span] = []
-        quote = self.quote_inside(node)
+        quote = self.index.quote(node)
         for piece in template.pieces():
             if isinstance(piece, str):
                 made.append(requote(rename(piece, self.renames), quote).replace("\n", self.newline))
@@ -245,10 +239,6 @@ class Editor:
             span = self.layout.outer_span(part)
             made += [span] if is_argument or part.lpar or isinstance(part, _ATOMS) else ["(", span, ")"]
         return tuple(made)
-
-    def quote_inside(self, node: cst.CSTNode) -> str:
-        holder = next((a for a in self.index.ancestors(node) if isinstance(a, cst.FormattedString)), None)
-        return holder.quote if holder is not None else ""
 
     def replacement(self, edit: Replace) -> Splice:
         pieces = self.pieces(edit.template, edit.node)
@@ -265,7 +255,7 @@ class Editor:
 
     def removal(self, statement: Statement) -> Iterator[Splice]:
         span = self.layout.span(statement)
-        line = statement_line(self.index, statement)
+        line = self.index.line(statement)
         siblings: Sequence[cst.CSTNode] = () if isinstance(line, cst.BaseCompoundStatement) else _statements(line)
         if len(siblings) > 1:
             yield Splice(self.among(siblings, statement), (), statement)
@@ -295,7 +285,7 @@ class Editor:
         return self.layout.line_end(self.layout.span(compound).end - 1)
 
     def insertion(self, edit: Insert) -> Splice:
-        line = statement_line(self.index, edit.statement)
+        line = self.index.line(edit.statement)
         span = self.layout.span(edit.statement)
         pieces = self.pieces(edit.template, edit.statement)
         if self.shares_line(edit, line):
@@ -357,7 +347,7 @@ class Editor:
         blocks: dict[int, cst.IndentedBlock] = {}
         for splice in made:
             if id(splice.node) in removed:
-                line = statement_line(self.index, splice.node)
+                line = self.index.line(splice.node)
                 holder = self.index.parent(line)
                 if isinstance(holder, cst.IndentedBlock):
                     blocks[id(holder)] = holder
@@ -387,7 +377,7 @@ class Editor:
                 yield from (self.moved_up(c, splice.node) for c in near if any(s.holds(c) for s in lost))
 
     def moved_up(self, comment: Span, node: cst.CSTNode) -> Splice:
-        line = self.layout.span(statement_line(self.index, node)).start
+        line = self.layout.span(self.index.line(node)).start
         start = self.layout.line_start(line)
         text = self.layout.text[comment.start : comment.end]
         return Splice(Span(start, start), (self.layout.indentation(line) + text + self.newline,), node)

@@ -55,7 +55,7 @@ def arrange(
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
-    return _Arrangement(index, tuple(needs), tuple(unused), tuple(kept), helper_module).result()
+    return _Arrangement(index, tuple(dict.fromkeys(needs)), tuple(unused), tuple(kept), helper_module).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:

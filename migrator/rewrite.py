@@ -166,8 +166,7 @@ def _wanted(file: File, answers: Sequence[Answer]) -> list[cst.CSTNode]:
     module = file.module
     nodes: list[cst.CSTNode] = [answer.finding.node for answer in answers if answer.span is None]
     nodes += [binding.node for binding in file.found.bindings]
-    lines = [part for node in nodes for part in around(module.index, node)]
-    lines += [part for statement in module.index.tree.body for part in around(module.index, statement)]
+    lines = around(module.index, [*nodes, *module.index.tree.body])
     nodes += [reference.node for b in file.found.bindings for reference in module.index.references[b.name]]
     edits = [edit for answer in answers for edit in answer.edits]
     return [*nodes, *lines, *nodes_of(module.index, edits)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import libcst
@@ -13,9 +14,19 @@ from migrator.source import decode
 from migrator.verify import comments
 
 CASES = [case.relative_to(ROOT).as_posix() for case in cases()]
+UNREADABLE_BEFORE_3_12 = "robustness/not_python_3_11_syntax"
 
 
-@pytest.mark.parametrize("name", CASES)
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    wrong = ROOT / name / "wrong.txt"
+    if wrong.exists():
+        return [pytest.mark.xfail(strict=True, reason=wrong.read_text("utf-8").strip())]
+    if name == UNREADABLE_BEFORE_3_12:
+        return [pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the message names Python 3.11")]
+    return []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in CASES])
 def test_fixture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = ROOT / name
     before, settings = files(case, "before"), settings_of(case)

@@ -20,10 +20,7 @@ ONLY_AT_THE_OPTIMIZER = ("op_sum", "predivide")
 DDP_ROUNDS = {"fp16_on": 1e-2, "accumulate_remainder": 1e-5}
 DDP_TRAINS_DIFFERENTLY = ("unused_weight_decay",)
 RUNS = [
-    (name, gradients)
-    for name in PROGRAMS
-    if name not in WITHOUT_RULES
-    for gradients in ("auto", "optimizer", "ddp")
+    (name, gradients) for name in PROGRAMS if name not in WITHOUT_RULES for gradients in ("auto", "optimizer", "ddp")
 ]
 
 

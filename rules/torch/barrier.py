@@ -5,7 +5,7 @@ Horovod waits without limit; a process group gives up after its timeout (30 minu
 that.
 """
 
-from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule, statement_line
+from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
 from .guards import is_rank_guard
 from .names import DIST
@@ -27,7 +27,7 @@ def barrier(site: Site, context: Context) -> Finding:
 
 
 def _follows_work_of_one_rank(site: Site) -> bool:
-    line = statement_line(site.module.index, site.target)
+    line = site.module.index.line(site.target)
     holder = site.module.index.parent(line)
     if not isinstance(holder, (cst.IndentedBlock, cst.Module)):
         return False

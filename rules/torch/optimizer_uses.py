@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from migrator.api import Context, Module, Site, cst, dotted_name, statement_line
+from migrator.api import Context, Module, Site, cst, dotted_name
 
 from .values import symbol_of
 
@@ -215,7 +215,7 @@ def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:
 
 def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """The block of statements in which ``node`` stands, looking out of ``with`` blocks."""
-    line = statement_line(module.index, node)
+    line = module.index.line(node)
     holder = module.index.parent(line)
     while isinstance(with_ := module.index.parent(holder) if holder else None, cst.With):
         holder = module.index.parent(with_)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from migrator.api import Context, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner, statement_line
+from migrator.api import Context, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
 from .model_uses import Tracker, Uses, doubts_about_class, model_of
 from .optimizer_uses import OptimizerUses, optimizer_uses
@@ -223,10 +223,10 @@ class _Proof:
 
     def place(self) -> Site:
         """The broadcast of the model's parameters in the same block, which the wrap replaces; else the optimizer."""
-        here = statement_line(self.module.index, self.site.target)
+        here = self.module.index.line(self.site.target)
         block = self.module.index.parent(here)
         for site in self.context.uses(BROADCAST):
-            line = statement_line(self.module.index, site.target) if site.module is self.module else None
+            line = self.module.index.line(site.target) if site.module is self.module else None
             if line is not None and self.module.index.parent(line) is block and self.is_of_model(site):
                 return site
         return self.site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.api import Binding, Index, Module, children_of, cst, dotted_name, statement_line
+from migrator.api import Binding, Index, Module, children_of, cst, dotted_name
 
 MAX_DEPTH = 6
 
@@ -34,7 +34,7 @@ def reaching(node: cst.CSTNode, bindings: Sequence[Binding], index: Index) -> Se
     if any(index.scope_of(node) is not binding.scope for binding in bindings):
         return bindings
     holders = {id(holder) for holder in index.ancestors(node)}
-    inside = {id(binding.node): statement_line(index, binding.node) for binding in bindings}
+    inside = {id(binding.node): index.line(binding.node) for binding in bindings}
     certain = [
         b
         for b in bindings
