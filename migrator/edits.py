@@ -28,10 +28,14 @@ Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 @dataclass(frozen=True)
 class Template:
-    """New code; ``{name}`` stands for the part of the original called so, where there is one."""
+    """New code; ``{name}`` stands for the part of the original called so, where there is one.
+
+    Names that are taken in the file are replaced in it, unless it ``is_final``.
+    """
 
     text: str
     parts: Mapping[str, cst.CSTNode] = field(default_factory=dict)
+    is_final: bool = False
 
     def pieces(self) -> Iterator[str | tuple[cst.CSTNode, bool]]:
         """The text in order; a part of the original comes with whether it stands as a whole argument."""
@@ -230,7 +234,8 @@ class Editor:
         quote = self.index.quote(node)
         for piece in template.pieces():
             if isinstance(piece, str):
-                made.append(requote(rename(piece, self.renames), quote).replace("\n", self.newline))
+                text = piece if template.is_final else rename(piece, self.renames)
+                made.append(requote(text, quote).replace("\n", self.newline))
                 continue
             part, is_argument = piece
             if not isinstance(part, cst.BaseExpression):

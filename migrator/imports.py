@@ -99,7 +99,8 @@ class _Arrangement:
         self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
-        self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"])
+        in_functions = bool(needs) and all(need.scope.kind != "module" for need in needs)
+        self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"], whole=in_functions)
         self.helpers = _with_dependencies(need.item for need in needs if isinstance(need.item, tuple))
         self.renames: dict[str, str] = {}
         self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
@@ -195,7 +196,7 @@ class _Arrangement:
                 yield from self.replace_imports(gone, lines)
             elif lines:
                 stays = next(b.node for b in self.kept if b.scope is scope)
-                yield Insert(_small_statement(self.index, stays), "after", Template("\n".join(lines)))
+                yield Insert(_small_statement(self.index, stays), "after", Template("\n".join(lines), is_final=True))
 
     def is_at_head(self, item: Import) -> bool:
         """Whether the module's head imports ``item``, so that functions need no import of their own."""
@@ -219,7 +220,7 @@ class _Arrangement:
             if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
                 yield self.beside(near, item, line)
             elif self.is_local(item) and self.block.imports[-1:] != (slot,):
-                yield Insert(self.block.imports[-1].body[-1], "after", Template(line))
+                yield Insert(self.block.imports[-1].body[-1], "after", Template(line, is_final=True))
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
@@ -254,19 +255,19 @@ class _Arrangement:
         """Among imports of the same kind, where the order of the alphabet puts it."""
         earlier = [s for s in near if _line_key(s) < _import_key(item)]
         if earlier:
-            return Insert(earlier[-1].body[-1], "after", Template(line))
-        return Insert(near[0].body[0], "before", Template(line))
+            return Insert(earlier[-1].body[-1], "after", Template(line, is_final=True))
+        return Insert(near[0].body[0], "before", Template(line, is_final=True))
 
     def own_section(self, lines: Sequence[str]) -> Edit:
         """Imports that have no neighbours of their kind: above the others, a blank line between them."""
         text = "\n".join(lines)
         first = next((s for s in self.block.imports if _root_of(s) != "__future__"), None)
         if first is not None:
-            return Insert(first.body[0], "before", Template(text + "\n"))
+            return Insert(first.body[0], "before", Template(text + "\n", is_final=True))
         if self.block.imports:
-            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + text))
+            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + text, is_final=True))
         assert self.block.anchor is not None
-        return Insert(_first_statement(self.block.anchor), "before", Template(text))
+        return Insert(_first_statement(self.block.anchor), "before", Template(text, is_final=True))
 
     def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
         """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""
@@ -284,10 +285,10 @@ class _Arrangement:
         rest = [alias for alias in _names(statement) if id(alias) not in gone]
         if rest:
             yield Replace(statement, self.shortened(statement, rest))
-            yield from (Insert(statement, "after", Template(line)) for line in lines)
+            yield from (Insert(statement, "after", Template(line, is_final=True)) for line in lines)
         elif lines:
-            yield Replace(statement, Template(lines[0]))
-            yield from (Insert(statement, "after", Template(line)) for line in lines[1:])
+            yield Replace(statement, Template(lines[0], is_final=True))
+            yield from (Insert(statement, "after", Template(line, is_final=True)) for line in lines[1:])
         else:
             yield Remove(statement)
 
@@ -307,14 +308,14 @@ class _Arrangement:
         body = "\n\n\n".join(texts)
         if self.block.anchor is None:
             last = self.index.tree.body[-1]
-            yield Insert(_last_statement(last), "after", Template("\n\n" + body))
+            yield Insert(_last_statement(last), "after", Template("\n\n" + body, is_final=True))
         elif self.block.imports and self.index.tree.body.index(self.block.imports[-1]) + 1 == self.place(
             self.block.anchor
         ):
             gap = "\n" * max(0, 2 - _blank_lines(self.block.anchor))
-            yield Insert(self.block.imports[-1].body[-1], "after", Template("\n\n" + body + gap))
+            yield Insert(self.block.imports[-1].body[-1], "after", Template("\n\n" + body + gap, is_final=True))
         else:
-            yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n"))
+            yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n", is_final=True))
 
     def place(self, statement: cst.CSTNode) -> int:
         return next(n for n, other in enumerate(self.index.tree.body) if other is statement)
@@ -350,14 +351,17 @@ class _WithoutAnnotations(cst.CSTTransformer):
         return updated_node.with_changes(annotation=None)
 
 
-def leading_block(index: Index, gone: Sequence[Binding]) -> _Block:
+def leading_block(index: Index, gone: Sequence[Binding], *, whole: bool = False) -> _Block:
     """The imports before the first code that may use what replaces ``gone``.
 
-    That is the head of the module, or all up to the first line of imports that is replaced, further down.
+    That is the head of the module, or all up to the first line of imports that is replaced, further down; with
+    ``whole``, where only functions use it, all imports of the module.
     """
     nodes = {id(binding.node) for binding in gone}
     lines = [line for line in index.tree.body if isinstance(line, cst.SimpleStatementLine) and _only_imports(line)]
     first = next((line for line in lines if any(id(alias) in nodes for alias in _aliases(line))), None)
+    if whole and lines:
+        first = lines[-1]
     imports: list[cst.SimpleStatementLine] = []
     waiting = first is not None
     for position, statement in enumerate(index.tree.body):

@@ -122,6 +122,9 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
             )
             sites += [site] if site else []
             refusals += [refusal] if refusal else []
+    for binding in _hidden(module, bindings):
+        refusals.append((ESCAPES, _blocked(binding.node, f"{binding.name!r} is bound again in a class, from itself")))
+        bindings = [other for other in bindings if other.name != binding.name]
     refusals += _stars(module, resolver)
     refusals += _strings(module, bindings)
     named = {f.node.raw_value for _, f in refusals if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
@@ -133,6 +136,15 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         frozenset(leads),
         tuple(_in_type_comments(module, bindings, resolver)),
     )
+
+
+def _hidden(module: Module, bindings: Sequence[Binding]) -> Iterator[Binding]:
+    """Bindings of class bodies, such as ``hvd = hvd``, that read the outer name before they hide it."""
+    names = {binding.name for binding in bindings}
+    for scope in module.index.scopes.values():
+        if scope.kind == "class":
+            for name in names & scope.bindings.keys():
+                yield from (b for b in scope.bindings[name] if b.kind == "assignment")
 
 
 def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:

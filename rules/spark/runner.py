@@ -62,7 +62,8 @@ def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
             "the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish"
         )
     first = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
-    return first, *(finding for call in runs for finding in _shipped(call, site))
+    shipped = {id(finding.node): finding for call in runs for finding in _shipped(call, site)}
+    return first, *shipped.values()
 
 
 @planner

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
 from .gradient_free import is_gradient_free, is_integer
 from .names import DIST
@@ -81,6 +81,8 @@ def _by_average(site: Site, tensor: cst.BaseExpression, average: cst.BaseExpress
     decided = is_constant(average, "None") or is_constant(average, "True")
     if decided or isinstance(average, (cst.BaseString, cst.FormattedString)):
         return _reduced(site, tensor, MEAN)
+    if not dotted_name(average):
+        raise RefusalError("whether it is a mean or a sum is computed in the call: give it a name first")
     plain = is_gradient_free(site, tensor)
     mean, total = (MEAN[0], SUM[0]) if plain else (MEAN[1], SUM[1])
     if isinstance(average, cst.Name) and any(word in average.value.lower() for word in NAME_WORDS):

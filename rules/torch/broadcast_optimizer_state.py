@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, dotted_name, expression, rule
 
-from .plan import BROADCAST_STATE, WRAPPER
+from .plan import BROADCAST_STATE, WRAPPER, Plan
 from .values import is_constant, symbol_of
 
 
@@ -36,7 +36,12 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
     if optimizer is None:
         raise RefusalError("the call does not say which optimizer's state it broadcasts")
     built = _construction(optimizer, site)
-    if built is not None and not _is_loaded(optimizer, context) and site.is_discarded and site.statement is not None:
+    if (
+        built is not None
+        and not _may_change(optimizer, site, context)
+        and site.is_discarded
+        and site.statement is not None
+    ):
         return _fresh(site, built, context)
     text = "broadcast_optimizer_state({optimizer})"
     if root is not None and not is_constant(root, "0"):
@@ -102,8 +107,23 @@ def _is_optimizer(call: cst.Call, site: Site) -> bool:
     return symbol_of(call.func, site.module).startswith("torch.optim.")
 
 
-def _is_loaded(node: cst.BaseExpression, context: Context) -> bool:
-    """Whether the program may load the state of an optimizer."""
-    name = dotted_name(node).rpartition(".")[2]
+def _may_change(node: cst.BaseExpression, site: Site, context: Context) -> bool:
+    """Whether anything but known calls touches the optimizer before the site, or some state is loaded at all."""
+    models = {dotted_name(plan.model).rpartition(".")[2] for plan in context.plan(Plan) if plan.model is not None}
     loads = (a for module in context.modules for a in module.index.attributes["load_state_dict"])
-    return any(dotted_name(a.value).rpartition(".")[2] == name or "opt" in dotted_name(a.value).lower() for a in loads)
+    if any(dotted_name(load.value).rpartition(".")[2] not in models for load in loads):
+        return True
+    index = site.module.index
+    references = index.references[node.value] if isinstance(node, cst.Name) else ()
+    earlier = (r.node for r in references if index.before(r.node, site.target) and r.node is not node)
+    return any(not _is_harmless(reference, site) for reference in earlier)
+
+
+def _is_harmless(node: cst.Name, site: Site) -> bool:
+    """Whether ``node`` stands where the optimizer is wrapped, or handed to a scheduler of learning rates."""
+    holder = site.module.index.parent(node)
+    call = site.module.index.parent(holder) if isinstance(holder, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    symbol = symbol_of(call.func, site.module)
+    return symbol.startswith(("torch.optim.lr_scheduler.", "horovod.torch."))

@@ -104,6 +104,10 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("gradient_predivide_factor goes: the last digit may differ unless it is a power of two")
     if plan.options.adasum:
         notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
+    if plan.freezes:
+        notes.append("parameters are frozen or unfrozen: Horovod kept to those that needed a gradient when it wrapped")
+    if plan.clips_early:
+        notes.append("gradients are clipped without synchronize(): Horovod clipped them while they were being averaged")
     if plan.reduces_twice:
         notes.append("Horovod summed twice where a step follows synchronize() without skip_synchronize(): once here")
     return notes
@@ -152,10 +156,11 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
 
 def _bound(plan: Plan, optimizer: cst.BaseExpression) -> Template:
     """The reduction as a method of the optimizer, for calls that do not see what it is compressed to."""
-    reduction = f"partial({plan.options.function}, {{optimizer}}, compression={{compression}})"
-    assert plan.options.compression is not None
-    text = f"{{optimizer}}.reduce_gradients = {reduction}"
-    return expression(text, optimizer=optimizer, compression=plan.options.compression)
+    function, compression = plan.options.function, plan.options.compression
+    if compression is None:
+        return expression(f"{{optimizer}}.reduce_gradients = partial({function}, {{optimizer}})", optimizer=optimizer)
+    text = f"{{optimizer}}.reduce_gradients = partial({function}, {{optimizer}}, compression={{compression}})"
+    return expression(text, optimizer=optimizer, compression=compression)
 
 
 def _as_value(plan: Plan, edits: list[Edit]) -> Finding:

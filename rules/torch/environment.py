@@ -19,6 +19,7 @@ rank = int(os.environ["RANK"])
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from migrator.api import Context, Finding, Module, Replace, Site, cst, expression, planner, rule
 
@@ -46,7 +47,11 @@ NAMED = "os.environ.named"
 @planner
 def plan_environment(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Find the variables that the program reads, sets or names."""
-    return (), [site for module in context.modules if not _uses_mpi(module) for site in _variables(module)]
+    modules = [module for module in context.modules if not _uses_mpi(module)]
+    found = [site for module in modules for site in _variables(module)]
+    if context.sites or any("HOROVOD_" in module.text for module in modules):
+        return (), found
+    return (), [replace(site, symbol=NAMED) for site in found]
 
 
 def _uses_mpi(module: Module) -> bool:

@@ -8,8 +8,8 @@ from .values import possible_values, symbol_of
 
 _MAKERS = frozenset(
     {
-        *("tensor", "as_tensor", "from_numpy", "zeros", "ones", "full", "arange", "empty", "rand", "randn", "randint"),
-        *("FloatTensor", "LongTensor", "IntTensor", "DoubleTensor", "Tensor", "zeros_like", "ones_like", "eye"),
+        *("tensor", "from_numpy", "zeros", "ones", "full", "arange", "empty", "rand", "randn", "randint", "eye"),
+        *("FloatTensor", "LongTensor", "IntTensor", "DoubleTensor", "Tensor", "zeros_like", "ones_like"),
     }
 )
 _DETACHING = frozenset({"detach", "argmax", "long", "int", "eq", "ge", "gt", "le", "lt", "ne"})
@@ -20,12 +20,34 @@ _READERS = frozenset({"item", "tolist", "numpy"})
 
 def is_gradient_free(site: Site, tensor: cst.BaseExpression) -> bool:
     """Whether no gradient can be asked of the site's result: of its tensor, its surroundings or its only use."""
-    return is_detached(tensor, site.module) or _is_read_at_once(site) or _without_gradients(site) or _is_only_read(site)
+    return (
+        is_detached(tensor, site.module)
+        or _is_read_at_once(site)
+        or is_without_gradients(site.target, site.module)
+        or _is_only_read(site)
+    )
 
 
 def is_detached(node: cst.BaseExpression, module: Module) -> bool:
-    """Whether ``node`` is a tensor that was just made, or cut off from the graph."""
+    """Whether ``node`` is a tensor that was just made, or cut off from the graph, and not written to since."""
+    if isinstance(node, cst.Name) and _is_written_to(node, module):
+        return False
     return all(value is not None and _is_detached(value, module) for value in possible_values(node, module))
+
+
+def _is_written_to(node: cst.Name, module: Module) -> bool:
+    """Whether something is written into the tensor of this name: ``t[0] = x``, ``t.add_(x)``."""
+    home = module.index.scope_of(node).home(node.value)
+    uses = (r.node for r in module.index.references[node.value] if r.scope.home(node.value) is home)
+    for use in uses:
+        holder = module.index.parent(use)
+        if isinstance(holder, cst.Subscript) and isinstance(
+            module.index.parent(holder), (cst.AssignTarget, cst.AugAssign)
+        ):
+            return True
+        if isinstance(holder, cst.Attribute) and holder.attr.value.endswith("_"):
+            return True
+    return False
 
 
 def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
@@ -85,9 +107,9 @@ def _is_read_at_once(site: Site) -> bool:
     return isinstance(holder, cst.Attribute) and holder.attr.value in _READERS
 
 
-def _without_gradients(site: Site) -> bool:
-    """Whether the site stands under ``torch.no_grad()``."""
-    for holder in site.module.index.ancestors(site.target):
+def is_without_gradients(node: cst.CSTNode, module: Module) -> bool:
+    """Whether ``node`` stands under ``torch.no_grad()`` or in a function that does."""
+    for holder in module.index.ancestors(node):
         if isinstance(holder, cst.With):
             if any(_names_no_grad(item.item) for item in holder.items):
                 return True

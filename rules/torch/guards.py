@@ -39,6 +39,8 @@ def _asks_rank(binding: Binding, module: Module, depth: int) -> bool:
 def _names(node: cst.CSTNode) -> Iterator[str]:
     if isinstance(node, cst.Name):
         yield node.value
+    elif isinstance(node, cst.SimpleString):
+        yield node.raw_value
     for child in children_of(node):
         yield from _names(child)
 
@@ -60,7 +62,7 @@ def runs_on_some_ranks(node: cst.CSTNode, module: Module, depth: int = 0) -> boo
         if any(_leaves(statement, module) for statement in _before(holder, inner)):
             return True
         if isinstance(holder, cst.FunctionDef) and depth < MAX_DEPTH:
-            return any(runs_on_some_ranks(call, module, depth + 1) for call in _calls(holder, module))
+            return any(runs_on_some_ranks(call, module, depth + 1) for call in calls_of(holder, module))
         inner = holder
     return False
 
@@ -69,6 +71,10 @@ def _tests(holder: cst.CSTNode, inner: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The tests in ``holder`` that decide whether its part ``inner`` runs."""
     if isinstance(holder, (cst.If, cst.IfExp, cst.While)) and holder.test is not inner:
         yield holder.test
+    elif isinstance(holder, cst.Match):
+        yield holder.subject
+    elif isinstance(holder, cst.FunctionDef):
+        yield from (decorator.decorator for decorator in holder.decorators)
     elif isinstance(holder, cst.BooleanOperation) and holder.right is inner:
         yield holder.left
     elif isinstance(holder, cst.BaseComp):
@@ -84,9 +90,11 @@ def _before(holder: cst.CSTNode, inner: cst.CSTNode) -> Sequence[cst.CSTNode]:
 
 def _leaves(statement: cst.CSTNode, module: Module) -> bool:
     """Whether some ranks leave the block at ``statement``."""
-    if not isinstance(statement, cst.If) or not isinstance(statement.body, cst.IndentedBlock):
+    if not isinstance(statement, cst.If):
         return False
-    parts = [part for line in statement.body.body if isinstance(line, cst.SimpleStatementLine) for part in line.body]
+    lines = statement.body.body if isinstance(statement.body, cst.IndentedBlock) else (statement.body,)
+    simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+    parts = [part for line in lines if isinstance(line, simple) for part in line.body]
     leaves = any(isinstance(part, (cst.Return, cst.Continue, cst.Break, cst.Raise)) or _exits(part) for part in parts)
     return leaves and is_rank_guard(statement.test, module, module.index.scope_of(statement))
 
@@ -96,7 +104,7 @@ def _exits(statement: cst.BaseSmallStatement) -> bool:
     return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in ("exit", "_exit", "quit")
 
 
-def _calls(function: cst.FunctionDef, module: Module) -> Iterator[cst.Call]:
+def calls_of(function: cst.FunctionDef, module: Module) -> Iterator[cst.Call]:
     """The calls of ``function``, by its name or as a method, that the module shows."""
     name = function.name.value
     named = [reference.node for reference in module.index.references[name]] + list(module.index.attributes[name])

@@ -8,7 +8,9 @@ from typing import Literal
 
 from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_name
 
-from .guards import runs_on_some_ranks
+from .functions import local_function, parameter_of
+from .gradient_free import is_without_gradients
+from .guards import calls_of, runs_on_some_ranks
 from .values import symbol_of
 
 When = Literal["before", "after"]
@@ -31,6 +33,7 @@ class Uses:
     forwards: list[cst.Call] = field(default_factory=list)
     unwrapped: list[cst.BaseExpression] = field(default_factory=list)
     guarded: list[cst.BaseExpression] = field(default_factory=list)
+    evaluated: list[cst.BaseExpression] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     late: list[cst.CSTNode] = field(default_factory=list)
 
@@ -77,8 +80,22 @@ class Tracker:
 
     def when(self, node: cst.CSTNode) -> When:
         """Before the wrap only where the text says so in the function that wraps; functions run later."""
-        same = self.function_of(node) is self.function_of(self.wrap)
+        here, there = self.function_of(node), self.function_of(self.wrap)
+        if here is not there and isinstance(here, cst.FunctionDef) and self.runs_early(here):
+            self.doubt(f"{here.name.value}() uses the model and may run before the place where it would be wrapped")
+        same = here is there
         return "before" if same and self.index.before(node, self.wrap) else "after"
+
+    def runs_early(self, function: cst.FunctionDef, depth: int = 0) -> bool:
+        """Whether ``function`` is called, by others in the module too, before the wrap."""
+        for call in calls_of(function, self.module):
+            caller = self.function_of(call)
+            if caller is self.function_of(self.wrap):
+                if self.index.before(call, self.wrap):
+                    return True
+            elif isinstance(caller, cst.FunctionDef) and depth < 3 and self.runs_early(caller, depth + 1):
+                return True
+        return False
 
     def function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
         holders = self.index.ancestors(node)
@@ -104,8 +121,20 @@ class Tracker:
             self.doubt("the model runs before the place where it would be wrapped")
         elif self.is_guarded(node):
             self.uses.guarded.append(node)
+        elif self.is_evaluation(node):
+            self.uses.evaluated.append(node)
         else:
             self.uses.forwards.append(call)
+
+    def is_evaluation(self, node: cst.CSTNode) -> bool:
+        """Whether no gradient is wanted of the forward at ``node``, or the model was last put into eval mode."""
+        if is_without_gradients(node, self.module):
+            return True
+        here = self.function_of(node)
+        modes = [*self.index.attributes["eval"], *self.index.attributes["train"]]
+        earlier = [m for m in modes if self.index.before(m, node) and self.function_of(m) is here]
+        last = max(earlier, key=lambda mode: self.index.order[id(mode)], default=None)
+        return last is not None and last.attr.value == "eval"
 
     def is_guarded(self, node: cst.CSTNode) -> bool:
         """Whether only some ranks get to ``node``."""
@@ -156,8 +185,10 @@ class Tracker:
             return
         name = dotted_name(call.func)
         if name in HARMLESS or (when == "before" and symbol_of(call.func, self.module) in REBUILDS):
+            if when == "after":
+                self.uses.unwrapped.append(node)
             return
-        function = self.local_function(call.func)
+        function = local_function(call.func, self.module)
         if function is not None and when == "after":
             self.into(function, call, argument)
         elif name == "torch.save" and when == "after":
@@ -165,17 +196,9 @@ class Tracker:
         else:
             self.doubt(f"the model is handed to {name or 'a call'}(), which may keep it")
 
-    def local_function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
-        """The function of this module that ``node`` names, where that is certain."""
-        if isinstance(node, cst.Name):
-            found = self.index.scope_of(node).lookup(node.value)
-            if len(found) == 1 and isinstance(found[0].node, cst.FunctionDef):
-                return found[0].node
-        return None
-
     def into(self, function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> None:
         """Follow the model into a function, all of whose calls must hand it the same model."""
-        parameter = _parameter(function, call, argument)
+        parameter = parameter_of(function, call, argument)
         if parameter is None:
             self.doubt(f"the model is handed to {function.name.value}() in a way that cannot be followed")
         elif (id(function), parameter) not in self.seen:
@@ -194,21 +217,10 @@ class Tracker:
             call = self.index.parent(reference.node)
             if not isinstance(call, cst.Call) or call.func is not reference.node:
                 return False
-            given = [a for a in call.args if _parameter(function, call, a) == parameter]
+            given = [a for a in call.args if parameter_of(function, call, a) == parameter]
             if len(given) != 1 or dotted_name(given[0].value).rpartition(".")[2] not in (self.name, parameter):
                 return False
         return True
-
-
-def _parameter(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg) -> str | None:
-    """The name of the parameter that ``argument`` is for."""
-    if argument.star or any(other.star for other in call.args):
-        return None
-    if argument.keyword is not None:
-        return argument.keyword.value
-    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    place = next(n for n, other in enumerate(call.args) if other is argument)
-    return names[place] if place < len(names) else None
 
 
 def doubts_about_class(value: cst.BaseExpression | None, module: Module) -> Iterator[str]:
@@ -262,11 +274,16 @@ def model_of(site: Site, arguments: dict[str, cst.BaseExpression]) -> cst.BaseEx
             b.value for b in site.scope.lookup(optimizer.value) if b.value is not None and b.value is not site.call
         ]
         optimizer = values[0] if len(values) == 1 else None
-    if isinstance(optimizer, cst.Call):
-        for argument in optimizer.args:
-            if (model := _owner(argument.value, "parameters")) is not None:
-                return model
-    return None
+    if not isinstance(optimizer, cst.Call) or not symbol_of(optimizer.func, site.module).startswith("torch.optim."):
+        return None
+    sources = [argument.value for argument in optimizer.args if _mentions_parameters(argument.value)]
+    return _owner(sources[0], "parameters") if len(sources) == 1 else None
+
+
+def _mentions_parameters(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Attribute) and node.attr.value in ("parameters", "named_parameters"):
+        return True
+    return any(map(_mentions_parameters, children_of(node)))
 
 
 def _owner(node: cst.BaseExpression, method: str) -> cst.BaseExpression | None:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from migrator.api import Context, Module, Site, cst, dotted_name
 
-from .values import symbol_of
+from .functions import local_function, parameter_of
+from .values import possible_values, symbol_of
 
 if TYPE_CHECKING:
     from .plan import Plan
 
 SYNCHRONIZE = "horovod.torch.DistributedOptimizer.synchronize"
 SKIP = "horovod.torch.DistributedOptimizer.skip_synchronize"
+UNKNOWN = "horovod.torch.DistributedOptimizer.synchronize.unknown"
 REDUCE = "horovod.torch.DistributedOptimizer.step"
 
 _KEEPS_NOTHING = ("step", "unscale_", "isinstance", "print", "len", "save", "append")
@@ -35,6 +37,7 @@ class OptimizerUses:
     steps_in_sight: bool
     has_closure: bool
     fallback: Site | None
+    unknown: tuple[tuple[Module, cst.Call], ...] = ()
 
     @property
     def needs_names(self) -> bool:
@@ -45,14 +48,16 @@ class OptimizerUses:
         """Whether ``call`` steps one of the optimizers, itself or through a gradient scaler."""
         return any(call is other for _, other in (*self.steps, *self.scaled))
 
-    def sites(self, plan_of: Callable[[cst.BaseExpression], Plan | None]) -> Iterator[Site]:
+    def sites(self, plan_of: Callable[[cst.BaseExpression, Module], Plan | None]) -> Iterator[Site]:
         """The sites at which the rules act: each carries a symbol made from Horovod's method."""
         for module, call in self.synchronized:
             yield self.site(SYNCHRONIZE, call.func, call, module)
         for module, call in self.skipped:
             yield self.site(SKIP, call.func, call, module)
+        for module, call in self.unknown:
+            yield self.site(UNKNOWN, call.func, call, module)
         for module, call in self.unreduced():
-            plan = plan_of(self.optimizer(module, call))
+            plan = plan_of(self.optimizer(module, call), module)
             if plan is not None and plan.reduces(call):
                 place = self.first_unscale(module, call) or call
                 yield self.site(REDUCE, place.func, place, module)
@@ -73,15 +78,16 @@ class OptimizerUses:
         """Whether a gradient scaler takes the step."""
         return any(call is other for _, other in self.scaled)
 
-    def is_exclusive(self, module: Module, call: cst.Call) -> bool:
-        """Whether another branch of the same ``if`` synchronizes: this one may be for programs without Horovod."""
-        reduced = [
-            *(call for m, call in self.synchronized if m is module),
-            *(i for m, i in self.skipped if m is module),
-        ]
+    def is_exclusive(self, module: Module, call: cst.Call, condition: str) -> bool:
+        """Whether ``call`` stands in the other branch of an ``if`` that asks for ``condition`` and synchronizes."""
+        reduced = [node for m, node in (*self.synchronized, *self.skipped) if m is module]
         around = [set(map(id, module.index.ancestors(node))) for node in reduced]
         holders = list(module.index.ancestors(call))
-        branches = [(holder, inner) for inner, holder in pairwise(holders) if isinstance(holder, cst.If)]
+        branches = [
+            (holder, inner)
+            for inner, holder in pairwise(holders)
+            if isinstance(holder, cst.If) and module.source(holder.test).strip() == condition
+        ]
         return any(id(h) in known and id(inner) not in known for h, inner in branches for known in around)
 
     def optimizer(self, module: Module, call: cst.Call) -> cst.BaseExpression:
@@ -92,12 +98,26 @@ class OptimizerUses:
         return call.func.value
 
     def is_skipping(self, module: Module, call: cst.Call) -> bool:
-        items = (m.index.parent(skip) for m, skip in self.skipped if m is module)
+        """Whether ``call`` steps under skip_synchronize of the same optimizer."""
+        own = [skip for m, skip in self.skipped if m is module and self.is_same(module, skip, call)]
+        items = (module.index.parent(skip) for skip in own)
         withs = {id(module.index.parent(item)) for item in items if item is not None}
         return any(id(holder) in withs for holder in module.index.ancestors(call))
 
     def follows_synchronize(self, module: Module, call: cst.Call) -> bool:
-        return any(_block(module, call) is _block(m, other) for m, other in self.synchronized if m is module)
+        """Whether the same optimizer was synchronized before ``call`` in its block, and no backward has run since."""
+        index, block = module.index, _block(module, call)
+        earlier = [
+            other
+            for m, other in self.synchronized
+            if m is module and _block(m, other) is block and self.is_same(m, other, call) and index.before(other, call)
+        ]
+        backwards = index.attributes["backward"]
+        return any(not any(index.before(o, b) and index.before(b, call) for b in backwards) for o in earlier)
+
+    def is_same(self, module: Module, first: cst.Call, second: cst.Call) -> bool:
+        """Whether two calls are about an optimizer of the same name."""
+        return dotted_name(self.optimizer(module, first)) == dotted_name(self.optimizer(module, second))
 
     @property
     def reduces_twice(self) -> bool:
@@ -119,6 +139,8 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
     )
     found = _Search(names)
     for module in context.modules:
+        found.follow(module)
+    for module in context.modules:
         found.search(module)
     return OptimizerUses(
         names,
@@ -130,6 +152,7 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         found.steps_in_sight and bool(names) and len(names) == len(wrappers),
         found.has_closure,
         wrappers[0] if wrappers else context.sites[0] if context.sites else None,
+        tuple(found.unknown) if context.sites else (),
     )
 
 
@@ -141,16 +164,39 @@ class _Search:
         self.steps: list[tuple[Module, cst.Call]] = []
         self.scaled: list[tuple[Module, cst.Call]] = []
         self.unscaled: list[tuple[Module, cst.Call]] = []
+        self.unknown: list[tuple[Module, cst.Call]] = []
+        self.parameters: set[tuple[int, str]] = set()
         self.steps_in_sight = True
         self.has_closure = False
 
+    def follow(self, module: Module) -> None:
+        """Find the parameters of the module's functions that an optimizer is handed to."""
+        waiting = [node for name in self.names for node in _named(name, module)]
+        while waiting:
+            argument = module.index.parent(waiting.pop())
+            call = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+            function = local_function(call.func, module) if isinstance(call, cst.Call) else None
+            if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or function is None:
+                continue
+            name = parameter_of(function, call, argument)
+            scope = module.index.scopes[id(function)]
+            if name is not None and (id(scope), name) not in self.parameters:
+                self.parameters.add((id(scope), name))
+                references = module.index.references[name]
+                waiting += [r.node for r in references if r.scope.home(name) is scope]
+
     def search(self, module: Module) -> None:
+        skipping = module.index.attributes["skip_synchronize"]
+        self.skipped += [(module, call) for attribute in skipping if (call := _called(attribute, module))]
+        known = {dotted_name(attribute.value) for attribute in skipping}
         for attribute in module.index.attributes["synchronize"]:
-            if (call := _called(attribute, module)) and self.is_optimizer(attribute.value, module):
+            call = _called(attribute, module)
+            if call is None or call.args or symbol_of(attribute.value, module):
+                continue
+            if dotted_name(attribute.value) in known or self.is_optimizer(attribute.value, module):
                 self.synchronized.append((module, call))
-        for attribute in module.index.attributes["skip_synchronize"]:
-            if call := _called(attribute, module):
-                self.skipped.append((module, call))
+            elif not _is_event(attribute.value, module):
+                self.unknown.append((module, call))
         for attribute in module.index.attributes["step"]:
             if call := _called(attribute, module):
                 self.step(attribute, call, module)
@@ -173,8 +219,15 @@ class _Search:
         name = dotted_name(node).rpartition(".")[2]
         if not name or symbol_of(node, module):
             return False
+        if self.is_handed(node, module) or name in self.names:
+            return True
         lowered = name.lower()
-        return name in self.names or ("opt" in lowered and "sched" not in lowered and "option" not in lowered)
+        return "opt" in lowered and "sched" not in lowered and "option" not in lowered
+
+    def is_handed(self, node: cst.BaseExpression, module: Module) -> bool:
+        """Whether ``node`` is a parameter that an optimizer is handed to."""
+        home = module.index.scope_of(node).home(node.value) if isinstance(node, cst.Name) else None
+        return home is not None and isinstance(node, cst.Name) and (id(home), node.value) in self.parameters
 
     def is_ours(self, node: cst.BaseExpression, module: Module) -> bool:
         """Whether ``node`` is called as an optimizer that is wrapped, or is a parameter that one may be handed to."""
@@ -185,8 +238,7 @@ class _Search:
     def escapes(self, module: Module) -> None:
         """Notice where an optimizer is handed to code that may step it."""
         for name in self.names:
-            nodes = [r.node for r in module.index.references[name]] + list(module.index.attributes[name])
-            for node in nodes:
+            for node in _named(name, module):
                 holder = module.index.parent(node)
                 if (isinstance(holder, cst.Arg) and not self.is_known(holder, module)) or isinstance(
                     holder, (cst.Return, cst.Element, cst.DictElement)
@@ -204,8 +256,21 @@ class _Search:
             or any(word in name for word in _KNOWN)
         ):
             return True
-        found = module.index.scope_of(call).lookup(name)
-        return len(found) == 1 and isinstance(found[0].node, cst.FunctionDef)
+        function = local_function(call.func, module)
+        return function is not None and parameter_of(function, call, argument) is not None
+
+
+def _named(name: str, module: Module) -> list[cst.BaseExpression]:
+    return [*(reference.node for reference in module.index.references[name]), *module.index.attributes[name]]
+
+
+def _is_event(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``node`` is what CUDA synchronizes: an event or a stream."""
+    name = dotted_name(node).rpartition(".")[2].lower()
+    if any(word in name for word in ("event", "stream", "evt", "timer", "cuda", "start", "end")):
+        return True
+    values = possible_values(node, module)
+    return any(isinstance(v, cst.Call) and symbol_of(v.func, module).startswith("torch.") for v in values)
 
 
 def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:

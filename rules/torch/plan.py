@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
-from migrator.api import Context, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
+from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
 from .model_uses import Tracker, Uses, doubts_about_class, model_of
 from .optimizer_uses import OptimizerUses, optimizer_uses
@@ -52,7 +52,19 @@ class Plan:
     has_ddp_branch: cst.CSTNode | None
     is_broadcast: bool
     reduces_twice: bool
+    freezes: bool
+    clips_early: bool
     reduced_by_name: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        """What the wrapped optimizer is called, without what it is an attribute of."""
+        return dotted_name(self.site.assigned_to).rpartition(".")[2] if self.site.assigned_to is not None else ""
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """What a call that reduces by name depends on."""
+        return self.strategy, self.options.function, self.bound, self.bound or self.options.compression
 
     def reduces(self, call: cst.Call) -> bool:
         """Whether gradients are to be reduced by name right before ``call``, a step of this optimizer."""
@@ -74,14 +86,12 @@ class Gradients:
     plans: tuple[Plan, ...]
     uses: OptimizerUses
 
-    def of(self, node: cst.BaseExpression) -> Plan | None:
-        """The plan of the optimizer that ``node`` names; of the only one, where there is one."""
+    def of(self, node: cst.BaseExpression, module: Module) -> Plan | None:
+        """The plan of the optimizer that ``node`` names in ``module``; None where several plans that differ may be."""
         name = dotted_name(node).rpartition(".")[2]
-        for plan in self.plans:
-            target = plan.site.assigned_to
-            if target is not None and dotted_name(target).rpartition(".")[2] == name:
-                return plan
-        return self.plans[0] if len(self.plans) == 1 else None
+        named = [plan for plan in self.plans if plan.name == name] or list(self.plans)
+        here = [plan for plan in named if plan.site.module is module] or named
+        return here[0] if len({plan.way for plan in here}) == 1 else None
 
 
 @planner
@@ -100,7 +110,9 @@ def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
             continue
         plans.append(plan)
         if plan.strategy == "ddp":
-            derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded))
+            derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded, *found.evaluated))
+    if any(plan.bound for plan in plans):
+        plans = [replace(plan, bound=plan.strategy == "optimizer" and plan.by_name) for plan in plans]
     gradients = Gradients(tuple(plans), uses)
     derived += uses.sites(gradients.of)
     return [*plans, *refused, gradients, *_next_steps(context)], derived
@@ -117,7 +129,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
     if uses.has_closure and not by_ddp:
         raise RefusalError("step(closure) computes gradients after they would be averaged; --gradients ddp can do it")
-    hook, by_name = _places(proof.is_conditional(), uses)
+    hook, by_name = _places(proof.condition(), uses)
     plan = Plan(
         site=site,
         options=options,
@@ -132,12 +144,14 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         has_ddp_branch=_ddp_branch(site),
         is_broadcast=bool(context.uses(BROADCAST)),
         reduces_twice=options.sums and uses.reduces_twice,
+        freezes=proof.freezes(),
+        clips_early=not uses.synchronized and any(map(_clips, context.modules)),
         reduced_by_name=frozenset(map(id, by_name)),
     )
     return plan, found if by_ddp else Uses()
 
 
-def _places(conditional: bool, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
+def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
     """Whether a hook reduces the gradients, and the steps before which a call by name does.
 
     A call by name would also reduce the steps of a program whose optimizer was not wrapped; so where the wrapping is
@@ -145,11 +159,11 @@ def _places(conditional: bool, uses: OptimizerUses) -> tuple[bool, list[cst.Call
     """
     if not uses.needs_names:
         return True, []
-    left = [(m, call) for m, call in uses.unreduced() if not (conditional and uses.is_exclusive(m, call))]
+    left = [(m, call) for m, call in uses.unreduced() if not (condition and uses.is_exclusive(m, call, condition))]
     scaled = [call for _, call in left if uses.is_scaled(call)]
-    if conditional and scaled:
+    if condition is not None and scaled:
         raise RefusalError("a gradient scaler steps an optimizer that is wrapped only under a condition")
-    hook = not uses.steps_in_sight or (conditional and bool(left))
+    hook = not uses.steps_in_sight or (condition is not None and bool(left))
     return hook, scaled if hook else [call for _, call in left]
 
 
@@ -209,6 +223,19 @@ class _Proof:
         home = self.site.scope.home(name)
         return home is not None and self.site.scope.target(name) is home
 
+    def condition(self) -> str | None:
+        """The test of the ``if`` under which the optimizer is wrapped; None where it always is, empty if unclear."""
+        inner: cst.CSTNode = self.site.target
+        for holder in self.module.index.ancestors(self.site.target):
+            if isinstance(holder, (cst.FunctionDef, cst.Module)):
+                return None
+            if isinstance(holder, cst.If) and inner is not holder.test and not _is_main_guard(holder):
+                return self.module.source(holder.test).strip() if inner is holder.body else ""
+            if isinstance(holder, (cst.For, cst.While, cst.Try, cst.Match, cst.IfExp, cst.ExceptHandler)):
+                return ""
+            inner = holder
+        return None
+
     def is_conditional(self) -> bool:
         inner: cst.CSTNode = self.site.target
         for holder in self.module.index.ancestors(self.site.target):
@@ -255,6 +282,10 @@ class _Proof:
             yield "the program has several optimizers"
         if self.options.compression is not None:
             yield "gradients may travel as fp16, which DDP rounds differently"
+        if len([site for site in self.context.uses(BROADCAST) if site.module is self.module]) > 1:
+            yield "the parameters of more than one model are broadcast"
+        if any(module.index.attributes["add_param_group"] for module in self.context.modules):
+            yield "parameters are added to the optimizer"
         if self.options.accumulates:
             yield "gradients are accumulated over several backward passes"
         if self.options.dense or any(_SPARSE.search(module.text) for module in self.context.modules):
@@ -274,11 +305,15 @@ class _Proof:
         symbols = (b.symbol for m in others for found in m.index.scope.bindings.values() for b in found)
         return any(symbol is not None and wanted & set(symbol.split(".")) for symbol in symbols)
 
-    def surroundings(self) -> Iterator[str]:
-        """What the rest of the module says."""
+    def freezes(self) -> bool:
+        """Whether the module decides which parameters need a gradient."""
         index = self.module.index
         frozen = [n for n in index.attributes["requires_grad"] if isinstance(index.parent(n), cst.AssignTarget)]
-        if frozen or index.attributes["requires_grad_"]:
+        return bool(frozen or index.attributes["requires_grad_"])
+
+    def surroundings(self) -> Iterator[str]:
+        """What the rest of the module says."""
+        if self.freezes():
             yield "parameters are frozen or unfrozen"
         if _SECOND_BACKWARD.search(self.module.text):
             yield "there may be more than one backward on one forward"
@@ -327,6 +362,12 @@ class _Proof:
             values = [a.value for a in assigns if isinstance(a, cst.Assign)]
         for value in values:
             yield from doubts_about_class(value, self.module)
+
+
+def _clips(module: Module) -> bool:
+    """Whether the module clips gradients."""
+    index = module.index
+    return any(index.references[name] or index.attributes[name] for name in ("clip_grad_norm_", "clip_grad_value_"))
 
 
 def _is_backward(call: cst.Call) -> bool:

@@ -18,7 +18,7 @@ run_on_ranks(main, args=(args,), num_processes=4)
 ```
 """
 
-from migrator.api import Context, Finding, RefusalError, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
 DROPPED = ("use_gloo", "use_mpi", "verbose", "disable_cache", "start_timeout", "output_filename")
@@ -32,6 +32,8 @@ def run(site: Site, context: Context) -> Finding:
     number = arguments.get("np", arguments.get("num_proc"))
     if "func" not in arguments or number is None:
         raise RefusalError("the call does not say what it runs, or on how many ranks")
+    if not _is_importable(arguments["func"], site):
+        raise RefusalError("the ranks are started as new processes, which find functions of a module only")
     parts = {name: arguments[name] for name in ("func", "args", "kwargs", "hosts") if name in arguments}
     keywords = ["args={args}", "kwargs={kwargs}", "num_processes={number}", "hosts={hosts}"]
     chosen = [keyword for keyword in keywords if keyword.partition("=")[0] in (*parts, "num_processes")]
@@ -40,3 +42,9 @@ def run(site: Site, context: Context) -> Finding:
         "horovod.run → run_on_ranks(), which starts the ranks of this machine; torchrun starts those of several hosts"
     )
     return site.replace(new, class_="review", message=message, helpers=["run_on_ranks"])
+
+
+def _is_importable(function: cst.BaseExpression, site: Site) -> bool:
+    """Whether a new process finds ``function`` by its name: it is defined, or imported, at module level."""
+    bindings = site.scope.lookup(dotted_name(function).partition(".")[0]) if dotted_name(function) else ()
+    return bool(bindings) and all(b.scope.kind == "module" and b.kind in ("definition", "import") for b in bindings)

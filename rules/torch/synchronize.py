@@ -26,6 +26,9 @@ optimizer.step()
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
+
 from migrator.api import (
     Context,
     Edit,
@@ -45,16 +48,20 @@ from migrator.api import (
 )
 
 from .names import TORCH
-from .optimizer_uses import REDUCE, SKIP, SYNCHRONIZE
+from .optimizer_uses import REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
 from .plan import Gradients, Plan
 
 
-@rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE])
+@rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE, UNKNOWN])
 def synchronize(site: Site, context: Context) -> Finding:
     gradients = next(context.plan(Gradients))
     assert site.call is not None
     optimizer = gradients.uses.optimizer(site.module, site.call)
-    plan = gradients.of(optimizer)
+    plan = gradients.of(optimizer, site.module)
+    if site.symbol == UNKNOWN:
+        raise RefusalError("what is synchronized here cannot be told: a Horovod optimizer, or an event of CUDA")
+    if plan is None and gradients.plans:
+        raise RefusalError("which of several optimizers this is cannot be told, and they are reduced differently")
     if site.symbol == SKIP:
         return _skip(site, plan)
     if plan is not None and plan.strategy == "ddp":
@@ -64,7 +71,8 @@ def synchronize(site: Site, context: Context) -> Finding:
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
         return site.found("review", message, edits, helpers=helpers)
-    message = f"{site.short} → {plan.options.function}() where the gradients must be reduced"
+    function = "reduce_gradients" if plan.bound else plan.options.function
+    message = f"{site.short} → {function}() where the gradients must be reduced"
     return site.found(
         "exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=helpers, imports=imports
     )
@@ -74,9 +82,17 @@ def _placed(site: Site, template: Template) -> Edit:
     if site.symbol == SYNCHRONIZE:
         return Replace(site.target, template)
     statement = site.statement
-    if statement is None:
-        raise RefusalError("the optimizer steps in the head of a compound statement")
+    if statement is None or any(isinstance(h, _PARTIAL) for h in _up_to(statement, site)):
+        raise RefusalError("the optimizer steps under a condition within an expression, or in the head of a statement")
     return Insert(statement, "before", template)
+
+
+_PARTIAL = (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.BaseComp)
+
+
+def _up_to(statement: cst.CSTNode, site: Site) -> Iterator[cst.CSTNode]:
+    """What is between the site and its statement."""
+    return takewhile(lambda holder: holder is not statement, site.module.index.ancestors(site.target))
 
 
 def _gone(site: Site) -> Finding:

@@ -1,7 +1,7 @@
 """HVD203 unwrap-module: what needs the model itself goes through ``.module`` once DDP is around it.
 
 ``state_dict`` and ``load_state_dict`` keep their keys, so old checkpoints load and new ones are like the old;
-attributes are the model's. A forward that only some ranks run must not go through the wrapper: it can wait for the
+attributes are the model's. An evaluation, or a forward that only some ranks run must not go through the wrapper: it can wait for the
 other ranks for ever.
 
 Example:
