@@ -47,15 +47,17 @@ def arrange(
     unused: Sequence[Binding],
     kept: Sequence[Binding] = (),
     helper_module: str = "",
+    running: Collection[int] = (),
 ) -> Dependencies:
     """Decide on names and places for ``needs``.
 
     ``unused`` are bindings that nothing refers to any more, ``kept`` those of the same kind that stay. Helpers are put
-    into the module itself, or imported from ``helper_module``.
+    into the module itself, or imported from ``helper_module``. ``running`` are the names, by identity, that come from
+    modules which do something when they are imported.
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
-    return _Arrangement(index, tuple(dict.fromkeys(needs)), tuple(unused), tuple(kept), helper_module).result()
+    return _Arrangement(index, tuple(dict.fromkeys(needs)), tuple(unused), tuple(kept), helper_module, running).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -94,8 +96,10 @@ class _Arrangement:
         unused: tuple[Binding, ...],
         kept: tuple[Binding, ...],
         helper_module: str,
+        running: Collection[int],
     ) -> None:
         self.index = index
+        self.running = running
         self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
@@ -286,11 +290,24 @@ class _Arrangement:
         if rest:
             yield Replace(statement, self.shortened(statement, rest))
             yield from (Insert(statement, "after", Template(line, is_final=True)) for line in lines)
+        elif kept := self.side_effect(statement):
+            yield Replace(statement, Template(kept, is_final=True))
+            yield from (Insert(statement, "after", Template(line, is_final=True)) for line in lines)
         elif lines:
             yield Replace(statement, Template(lines[0], is_final=True))
             yield from (Insert(statement, "after", Template(line, is_final=True)) for line in lines[1:])
         else:
             yield Remove(statement)
+
+    def side_effect(self, statement: cst.BaseSmallStatement) -> str:
+        """The import that still runs a module of the program from which nothing is taken any more."""
+        if not isinstance(statement, cst.ImportFrom) or not any(id(a) in self.running for a in _names(statement)):
+            return ""
+        module = dotted_name(statement.module)
+        if not statement.relative:
+            return f"import {module}"
+        package, _, name = module.rpartition(".")
+        return f"from {'.' * len(statement.relative)}{package} import {name}" if name else ""
 
     def shortened(self, statement: cst.BaseSmallStatement, rest: Sequence[cst.ImportAlias]) -> Template:
         names = ", ".join(f"{{alias{number}}}" for number in range(len(rest)))

@@ -68,12 +68,15 @@ def related(
     They import a name that one of ``using`` has from Horovod, or are imported by one and synchronize an optimizer.
     """
     exported = {path: set(_names_from_libraries(data)) for path, data in using.items()}
-    stems = {path.parent.name if path.stem == "__init__" else path.stem for path in using if exported[path]}
     found: dict[Path, bytes] = {}
-    for path in files:
-        data = read(path) if path not in using else None
-        if data and any(stem.encode() in data for stem in stems) and _takes_from(path, data, exported):
-            found[path] = data
+    others = [path for path in files if path not in using] if any(exported.values()) else []
+    growing = True
+    while growing:
+        stems = {_module_name(path) for path, names in exported.items() if names}
+        more = {path: data for path in others if path not in found and (data := _taker(path, exported, stems, read))}
+        exported |= {path: set(_names_from(path, data, exported)) for path, data in more.items()}
+        found |= more
+        growing = bool(more)
     for path, data in using.items():
         for target in _imported_files(path, data):
             content = read(target) if target not in using and target not in found else None
@@ -94,9 +97,28 @@ def _names_from_libraries(data: bytes) -> Iterator[bytes]:
                 yield alias.strip() or module.strip().split(b".")[0]
 
 
-def _takes_from(path: Path, data: bytes, exported: Mapping[Path, set[bytes]]) -> bool:
+def _module_name(path: Path) -> bytes:
+    return (path.parent.name if path.stem == "__init__" else path.stem).encode()
+
+
+def _taker(
+    path: Path, exported: Mapping[Path, set[bytes]], stems: set[bytes], read: Callable[[Path], bytes | None]
+) -> bytes | None:
+    """The content of ``path`` if it imports a file that has names from Horovod, and has a word like one of them."""
+    data = read(path)
+    if not data or not any(stem in data for stem in stems):
+        return None
     words = set(re.findall(rb"\w+", data))
-    return any(exported.get(target, set()) & words for target in _imported_files(path, data))
+    return data if any(exported.get(target, set()) & words for target in _imported_files(path, data)) else None
+
+
+def _names_from(path: Path, data: bytes, exported: Mapping[Path, set[bytes]]) -> Iterator[bytes]:
+    """The names that ``path`` binds by importing them from files that have them from Horovod."""
+    for match in _IMPORT.finditer(data):
+        source = (match["source"] or b"").decode("ascii", "ignore")
+        target = locate(path, source, root_of_cached(path)) if source else None
+        if target is not None and exported.get(target):
+            yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", match["names"]))
 
 
 def _imported_files(path: Path, data: bytes) -> Iterator[Path]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import libcst as cst
 
 from migrator.api import Module
 from migrator.bindings import index
-from migrator.program import locate, root_of
+from migrator.program import locate, root_of_cached
 from migrator.registry import Registry
 from migrator.sites import Found, Resolver, find_sites
 from migrator.source import Source, SourceError, decode
@@ -62,9 +63,12 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
 def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: Registry) -> list[File]:
     paths = {id(module): given.file for given, _, module in modules.values()}
 
+    @cache
+    def located(importer: Path, name: str) -> Path | None:
+        return locate(importer, name, root_of_cached(importer))
+
     def find(module: Module, name: str) -> Module | None:
-        importer = paths[id(module)]
-        target = locate(importer, name, root_of(importer))
+        target = located(paths[id(module)], name)
         return modules[target][2] if target is not None and target in modules else None
 
     resolver = Resolver(registry, find)

@@ -82,7 +82,8 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
     if made.wrong or made.layout is None:
         return Rewritten(made, text, made.wrong)
     try:
-        dependencies = arrange(made.file.module.index, made.needs, made.unused, made.kept, helper_module)
+        index, running = made.file.module.index, made.file.found.running
+        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running)
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
     except ConflictError as conflict:

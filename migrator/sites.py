@@ -23,7 +23,7 @@ class Found:
 
     ``refusals`` are uses that stay, with the ID of the notice; ``bindings`` those that may go, but for ``leads``: nodes
     of imports, such as ``import sparkdl``, that lead to more than rules answer for; ``type_comments`` are places in
-    comments that name Horovod in a type.
+    comments that name Horovod in a type; ``running`` are nodes of imports from modules that do something on import.
     """
 
     sites: tuple[Site, ...]
@@ -31,6 +31,15 @@ class Found:
     bindings: tuple[Binding, ...]
     leads: frozenset[int] = frozenset()
     type_comments: tuple[tuple[Span, Site], ...] = ()
+    running: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """An expression that names something of Horovod, and the scope it stands in."""
+
+    node: cst.BaseExpression
+    scope: Scope
 
 
 class Finder(Protocol):
@@ -79,6 +88,20 @@ class Resolver:
         found = {self.symbol(b, exporter, depth + 1) for b in exporter.index.scope.bindings[name]}
         return found.pop() if len(found) == 1 else None
 
+    def runs_code(self, symbol: str, module: Module) -> bool:
+        """Whether ``symbol`` is imported from a module of the program that does something when it is imported."""
+        holder = symbol.rpartition(".")[0]
+        exporter = self.find(module, holder) if holder and not self.is_relevant(symbol) else None
+        kinds = (cst.Import, cst.ImportFrom, cst.Assign, cst.AnnAssign, cst.Pass)
+        if exporter is None:
+            return False
+        for statement in exporter.index.tree.body:
+            parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+            quiet = parts and all(isinstance(part, kinds) or _is_text(part) for part in parts)
+            if not quiet and not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+                return True
+        return False
+
     def renamed(self, binding: Binding, module: Module, depth: int) -> str | None:
         """What ``h = hvd`` makes of ``h``: followed for modules only, since functions stay values."""
         chain = dotted_name(binding.value)
@@ -109,6 +132,11 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         symbols = [resolver.symbol(binding, module) for binding in here]
         relevant = [b for b, s in zip(here, symbols, strict=True) if s and resolver.is_relevant(s)]
         if not relevant:
+            for use, symbol in _through_modules(name, scope, module, resolver):
+                site, refusal = _resolve(use, symbol, module, resolver, scope)
+                sites += [site] if site else []
+                refusals += [refusal] if refusal else []
+            refusals += _by_string(name, scope, module, resolver)
             continue
         bindings += relevant
         leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not resolver.is_rooted(s)}
@@ -116,10 +144,9 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         if len(set(symbols)) > 1:
             refusals += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
             continue
-        for use in uses:
-            site, refusal = _resolve(
-                use, str(symbols[0]), module, resolver, _import_scope(relevant[0], module, resolver)
-            )
+        for reference in uses:
+            home = _import_scope(relevant[0], module, resolver)
+            site, refusal = _resolve(Use(reference.node, reference.scope), str(symbols[0]), module, resolver, home)
             sites += [site] if site else []
             refusals += [refusal] if refusal else []
     for binding in _hidden(module, bindings):
@@ -135,7 +162,37 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         tuple(bindings),
         frozenset(leads),
         tuple(_in_type_comments(module, bindings, resolver)),
+        frozenset(id(b.node) for b in bindings if b.symbol is not None and resolver.runs_code(b.symbol, module)),
     )
+
+
+def _through_modules(name: str, scope: Scope, module: Module, resolver: Resolver) -> Iterator[tuple[Use, str]]:
+    """Uses of Horovod through a module of the program that has it: ``comm.rank()`` after ``import comm``."""
+    for reference, start in _imports(name, scope, module):
+        node: cst.BaseExpression = reference.node
+        symbol = start
+        while isinstance(holder := module.index.parent(node), cst.Attribute) and holder.value is node:
+            node, symbol = holder, f"{symbol}.{holder.attr.value}"
+            if found := resolver.imported(symbol, module, 0):
+                yield Use(node, reference.scope), found
+                break
+
+
+def _by_string(name: str, scope: Scope, module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
+    """``getattr(comm, "rank")`` where ``comm`` has ``rank`` from Horovod."""
+    for reference, symbol in _imports(name, scope, module):
+        second = _second_argument(reference.node, module)
+        if second is not None and resolver.imported(f"{symbol}.{second.raw_value}", module, 0):
+            message = f"{second.raw_value!r} is taken by its name from a file that has it from Horovod"
+            yield ESCAPES, _blocked(reference.node, message)
+
+
+def _imports(name: str, scope: Scope, module: Module) -> Iterator[tuple[Reference, str]]:
+    bindings = scope.bindings[name]
+    if len(bindings) == 1 and bindings[0].symbol is not None:
+        for reference in module.index.references[name]:
+            if reference.scope.home(name) is scope:
+                yield reference, bindings[0].symbol
 
 
 def _hidden(module: Module, bindings: Sequence[Binding]) -> Iterator[Binding]:
@@ -161,7 +218,7 @@ def _import_scope(binding: Binding, module: Module, resolver: Resolver) -> Scope
 
 
 def _resolve(
-    use: Reference, symbol: str, module: Module, resolver: Resolver, home: Scope
+    use: Use, symbol: str, module: Module, resolver: Resolver, home: Scope
 ) -> tuple[Site | None, tuple[str, Finding] | None]:
     node: cst.BaseExpression = use.node
     known: tuple[cst.BaseExpression, str] | None = (node, symbol) if resolver.rule_for(symbol) else None
@@ -295,6 +352,10 @@ def _in_all(node: cst.CSTNode, module: Module) -> bool:
 
 def _is_annotation(node: cst.CSTNode, module: Module) -> bool:
     return any(isinstance(holder, cst.Annotation) for holder in module.index.ancestors(node))
+
+
+def _is_text(statement: cst.BaseSmallStatement) -> bool:
+    return isinstance(statement, cst.Expr) and isinstance(statement.value, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _blocked(node: cst.CSTNode, message: str) -> Finding:

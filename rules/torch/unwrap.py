@@ -1,8 +1,9 @@
 """HVD203 unwrap-module: what needs the model itself goes through ``.module`` once DDP is around it.
 
 ``state_dict`` and ``load_state_dict`` keep their keys, so old checkpoints load and new ones are like the old;
-attributes are the model's. An evaluation, or a forward that only some ranks run must not go through the wrapper: it can wait for the
-other ranks for ever.
+attributes are the model's. A forward that only some ranks run must not go through the wrapper: it can wait for the
+others for ever. An evaluation does not either: each rank runs it at its own pace and with its own buffers, as under
+Horovod.
 
 Example:
 
