@@ -15,7 +15,7 @@ from migrator.config import Settings, SettingsError
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-_WORDS = (b"hvd", b"sparkdl", b"OMPI_COMM_WORLD", b"PMI_RANK")
+_WORDS = (b"hvd", b"sparkdl", b"OMPI_COMM_WORLD", b"PMI_RANK", rb"TODO\(HVD")
 MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *_WORDS)))
 JOURNAL = ".hvd-migrate-journal.json"
 

@@ -21,6 +21,7 @@ from migrator.rewrite import Rewritten, draft, finish
 from migrator.source import encode
 from migrator.verify import comment_spans
 
+_TODO = re.compile(r"#[ \t]*TODO\((?P<rule>HVD\d+)\): (?P<reason>[^\r\n]*)")
 _IGNORE = re.compile(r"#\s*hvd:\s*ignore\[([^\]]*)\]")
 
 
@@ -60,6 +61,7 @@ class _Migration:
         rewritten = [finish(made, shared.name_for(made.file) if shared else "") for made in drafts]
         findings = [finding for each in rewritten for finding in self.findings(each)]
         findings += map(self.unreadable_finding, self.unreadable)
+        findings += [todo for file in self.files for todo in self.open_todos(file, findings)]
         results = [*map(file_result, rewritten), *_created(shared, rewritten), *map(unreadable_result, self.unreadable)]
         shown = [f for f in findings if (f.path, f.line, f.rule) not in self.ignores]
         shown += self.unused_ignores({(f.path, f.line, f.rule) for f in findings})
@@ -92,6 +94,17 @@ class _Migration:
         if not file.given.is_given and file.found.bindings:
             message = "the file uses Horovod and belongs to this program, but lies outside the given paths"
             yield self.diagnostic(file.given.path, (1, 1), notices.OUTSIDE, "blocked", message)
+
+    def open_todos(self, file: File, findings: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+        """The places that ``--partial`` left open in an earlier run, where nothing else is said of them."""
+        said = {f.rule for f in findings if f.path == file.given.path and f.class_ == "blocked"}
+        starts = line_starts(file.source.text)
+        for match in _TODO.finditer(file.source.text):
+            if match["rule"] not in said:
+                line = bisect_right(starts, match.start("rule"))
+                column = match.start("rule") - starts[line - 1] + 1
+                message = f"left open by --partial: {match['reason']}"
+                yield self.diagnostic(file.given.path, (line, column), match["rule"], "blocked", message)
 
     def diagnostic(
         self, path: str, position: tuple[int, int], rule: str, class_: Class, message: str, symbol: str = ""

@@ -404,5 +404,6 @@ def _next_steps(context: Context) -> Iterator[NextStep]:
     if context.uses(RUNNER):
         return
     starting: Sequence[Site] = context.uses("horovod.torch.init")
-    for path in dict.fromkeys(site.module.path for site in starting):
+    scripts = [module.path for module in context.modules if "__main__" in module.text] if starting else []
+    for path in dict.fromkeys(scripts or [site.module.path for site in starting]):
         yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")
