@@ -93,7 +93,9 @@ def test_other_strings_are_prose(value: str) -> None:
     [
         ("from comm import hvd\nhvd.rank()\n", {"comm": "import horovod.torch as hvd\n"}, ["rank"]),
         ("from comm import rank\nrank()\n", {"comm": "from horovod.torch import rank\n"}, ["rank"]),
-        ("import comm\ncomm.hvd.rank()\n", {"comm": "import horovod.torch as hvd\n"}, []),
+        ("import comm\ncomm.hvd.rank()\n", {"comm": "import horovod.torch as hvd\n"}, ["rank"]),
+        ("import comm\ncomm.rank()\n", {"comm": "from horovod.torch import rank\n"}, ["rank"]),
+        ("import comm as c\nc.rank()\n", {"comm": "from horovod.torch import rank\n"}, ["rank"]),
         ("from a import x\nx.rank()\n", {"a": "from b import x\n", "b": "import horovod.torch as x\n"}, ["rank"]),
         ("from a import x\nx()\n", {"a": "from b import x\n", "b": "from a import x\n"}, []),
         ("from comm import rank\nrank()\n", {"comm": "def rank():\n    return 0\n"}, []),
