@@ -103,6 +103,8 @@ class _Arrangement:
         self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
+        known = {id(b.scope) for b in (*unused, *kept)}
+        needs = tuple(n if id(n.scope) in known else Need(index.scope, n.item) for n in needs)
         in_functions = bool(needs) and all(need.scope.kind != "module" for need in needs)
         self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"], whole=in_functions)
         self.helpers = _with_dependencies(need.item for need in needs if isinstance(need.item, tuple))

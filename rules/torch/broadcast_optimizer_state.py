@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, dotted_name, expression, rule
 
+from .guards import is_rank_guard
 from .plan import BROADCAST_STATE, WRAPPER, Plan
 from .values import is_constant, symbol_of
 
@@ -39,6 +40,7 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
     if (
         built is not None
         and not _may_change(optimizer, site, context)
+        and not any(is_rank_guard(argument.value, site.module, site.scope) for argument in built.args)
         and site.is_discarded
         and site.statement is not None
     ):

@@ -39,15 +39,17 @@ def _is_written_to(node: cst.Name, module: Module) -> bool:
     """Whether something is written into the tensor of this name: ``t[0] = x``, ``t.add_(x)``."""
     home = module.index.scope_of(node).home(node.value)
     uses = (r.node for r in module.index.references[node.value] if r.scope.home(node.value) is home)
-    for use in uses:
-        holder = module.index.parent(use)
-        if isinstance(holder, cst.Subscript) and isinstance(
-            module.index.parent(holder), (cst.AssignTarget, cst.AugAssign)
-        ):
-            return True
+    return any(_is_write(use, module) for use in uses)
+
+
+def _is_write(node: cst.CSTNode, module: Module) -> bool:
+    """Whether ``node``, or a view of it, is assigned to or changed by a method: ``t[0] = x``, ``t[0].add_(x)``."""
+    holder = module.index.parent(node)
+    while isinstance(holder, (cst.Subscript, cst.Attribute)) and holder.value is node:
         if isinstance(holder, cst.Attribute) and holder.attr.value.endswith("_"):
             return True
-    return False
+        node, holder = holder, module.index.parent(holder)
+    return isinstance(node, cst.Subscript) and isinstance(holder, (cst.AssignTarget, cst.AugAssign))
 
 
 def _is_detached(node: cst.BaseExpression, module: Module) -> bool:

@@ -11,7 +11,7 @@ from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_na
 from .functions import local_function, parameter_of
 from .gradient_free import is_without_gradients
 from .guards import calls_of, runs_on_some_ranks
-from .values import symbol_of
+from .values import is_constant, symbol_of
 
 When = Literal["before", "after"]
 
@@ -130,11 +130,31 @@ class Tracker:
         """Whether no gradient is wanted of the forward at ``node``, or the model was last put into eval mode."""
         if is_without_gradients(node, self.module):
             return True
+        if self.is_trained(node):
+            return False
         here = self.function_of(node)
-        modes = [*self.index.attributes["eval"], *self.index.attributes["train"]]
+        modes = [m for m in (*self.index.attributes["eval"], *self.index.attributes["train"]) if self.is_model(m.value)]
         earlier = [m for m in modes if self.index.before(m, node) and self.function_of(m) is here]
         last = max(earlier, key=lambda mode: self.index.order[id(mode)], default=None)
-        return last is not None and last.attr.value == "eval"
+        return last is not None and (last.attr.value == "eval" or self.is_off(last))
+
+    def is_model(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is called as the model is."""
+        return dotted_name(node).rpartition(".")[2] == self.name
+
+    def is_off(self, mode: cst.Attribute) -> bool:
+        """Whether ``mode`` is ``train(False)``."""
+        call = self.index.parent(mode)
+        return isinstance(call, cst.Call) and bool(call.args) and is_constant(call.args[0].value, "False")
+
+    def is_trained(self, node: cst.CSTNode) -> bool:
+        """Whether a backward stands in the same loop, or function or module without one, as the forward at ``node``."""
+        return any(self.unit(backward) is self.unit(node) for backward in self.index.attributes["backward"])
+
+    def unit(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The innermost loop, function or module around ``node``."""
+        kinds = (cst.For, cst.While, cst.FunctionDef)
+        return next((holder for holder in self.index.ancestors(node) if isinstance(holder, kinds)), self.index.tree)
 
     def is_guarded(self, node: cst.CSTNode) -> bool:
         """Whether only some ranks get to ``node``."""

@@ -112,8 +112,9 @@ class OptimizerUses:
             for m, other in self.synchronized
             if m is module and _block(m, other) is block and self.is_same(m, other, call) and index.before(other, call)
         ]
-        backwards = index.attributes["backward"]
-        return any(not any(index.before(o, b) and index.before(b, call) for b in backwards) for o in earlier)
+        steps = [step for m, step in (*self.steps, *self.scaled) if m is module and self.is_same(m, step, call)]
+        ends = [*index.attributes["backward"], *(step for step in steps if step is not call)]
+        return any(not any(index.before(o, end) and index.before(end, call) for end in ends) for o in earlier)
 
     def is_same(self, module: Module, first: cst.Call, second: cst.Call) -> bool:
         """Whether two calls are about an optimizer of the same name."""
@@ -126,8 +127,13 @@ class OptimizerUses:
         return any(self.follows_synchronize(m, call) and not self.is_skipping(m, call) for m, call in steps)
 
     def first_unscale(self, module: Module, call: cst.Call) -> cst.Call | None:
+        """Where the same optimizer's gradients are unscaled for the step ``call``: after the step before it."""
+        index, block = module.index, _block(module, call)
+        steps = [s for m, s in self.scaled if m is module and s is not call and self.is_same(m, s, call)]
         for other_module, other in self.unscaled:
-            if other_module is module and _block(module, other) is _block(module, call):
+            here = other_module is module and _block(module, other) is block and index.before(other, call)
+            between = any(index.before(other, step) and index.before(step, call) for step in steps)
+            if here and self.is_same(module, other, call) and not between:
                 return other
         return None
 

@@ -22,6 +22,7 @@ if dist.get_rank() == 0:
 
 from migrator.api import Context, Finding, Replace, Site, cst, expression, rule
 
+from .guards import runs_on_some_ranks
 from .plan import UNWRAP
 
 
@@ -30,8 +31,9 @@ def unwrap_module(site: Site, context: Context) -> Finding:
     edits = [Replace(site.node, expression("{model}.module", model=site.node))]
     holder = site.module.index.parent(site.node)
     if isinstance(holder, cst.Call) and holder.func is site.node:
-        message = (
-            "a forward that only some ranks run goes to .module: through DDP it could wait for the others for ever"
-        )
-        return site.found("review", message, edits)
+        if runs_on_some_ranks(site.node, site.module):
+            message = "a forward that only some ranks run goes to .module: through DDP it could wait for ever"
+            return site.found("review", message, edits)
+        message = "an evaluation goes to .module: each rank at its own pace, with its own buffers, as under Horovod"
+        return site.found("exact", message, edits)
     return site.found("exact", "the model itself is DDP's .module", edits)
