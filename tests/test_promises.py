@@ -598,7 +598,7 @@ EVALUATED = {
 }
 
 
-@pytest.mark.parametrize("late", params(EVALUATED, ("train of false",), "train(False) is not taken for eval()"))
+@pytest.mark.parametrize("late", EVALUATED.values(), ids=EVALUATED)
 def test_an_evaluation_goes_past_ddp(migrated, late: str) -> None:
     after = body(migrated(HEAD + SGD + WRAP + BROADCAST + STEP + late))
     assert STEP in after
