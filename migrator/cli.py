@@ -107,8 +107,14 @@ def _in_existing_folder(context: click.Context, parameter: click.Parameter, valu
     help="Save the changes as a patch that git apply takes.",
 )
 @click.option("--partial", is_flag=True, help="Write blocked programs too, as working drafts with TODO lines.")
-@click.option("--select", multiple=True, metavar="HVDnnn,...", callback=_commas, help="Show only these findings.")
-@click.option("--ignore", multiple=True, metavar="HVDnnn,...", callback=_commas, help="Do not show these findings.")
+@click.option("--select", multiple=True, metavar="HVDnnn,...", callback=_commas, help="Apply these rules only.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="HVDnnn,...",
+    callback=_commas,
+    help="Leave these rules out; a use that one answers for stays, and blocks its program.",
+)
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out these files, beside those of the settings.")
 @click.option("--target", type=click.Choice(["auto", "ddp"]), help="What to migrate to.")
 @click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer"]), help="Where gradients are averaged.")
