@@ -77,11 +77,15 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """One file of a program, parsed and indexed; ``path`` is how reports name it."""
+    """One file of a program, parsed and indexed; ``path`` is how reports name it.
+
+    ``project`` are the dotted names, as they are imported here, of other files of the project.
+    """
 
     path: str
     text: str
     index: Index
+    project: frozenset[str] = frozenset()
 
     def source(self, node: cst.CSTNode) -> str:
         """The node's code."""

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrator.api import Module
 from migrator.bindings import index
-from migrator.program import locate, root_of_cached
+from migrator.program import imported_modules, locate, root_of_cached
 from migrator.registry import Registry
 from migrator.sites import Found, Resolver, find_sites
 from migrator.source import Source, SourceError, decode
@@ -54,10 +54,20 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
     for given in inputs:
         try:
             source = decode(given.path, given.data)
-            modules[given.file] = given, source, Module(given.path, source.text, index(_parse(source)))
+            found = index(_parse(source))
+            modules[given.file] = (
+                given,
+                source,
+                Module(given.path, source.text, found, _project(given.file, given.data)),
+            )
         except SourceError as error:
             unreadable.append(Unreadable(given, error.line, error.reason))
     return _with_sites(modules, registry), unreadable
+
+
+def _project(file: Path, data: bytes) -> frozenset[str]:
+    names = set(imported_modules(data))
+    return frozenset(name for name in names if name and locate(file, name, root_of_cached(file)) is not None)
 
 
 def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: Registry) -> list[File]:

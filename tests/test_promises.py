@@ -748,3 +748,56 @@ def test_ranks_run_only_what_new_processes_find(migrated, function: str) -> None
     source = f"import horovod\n\n\ndef main():\n    def inner():\n        pass\n\n    horovod.run({function}, np=2)\n"
     assert blocked(migrated(source))
     assert not blocked(migrated("import horovod\n\n\ndef main():\n    pass\n\n\nhorovod.run(main, np=2)\n"))
+
+
+NET = "class Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+BRANCH = (
+    "class Gate(torch.nn.Module):\n    def forward(self, x):\n        return x if self.skips else self.layer(x)\n\n\n"
+)
+PARTLY_USED = {
+    "a layer of the network branches": (BRANCH + "net = torch.nn.Sequential(Gate(), torch.nn.Linear(4, 1))\n", STEP),
+    "a base class branches": (BRANCH + "class Net(Gate):\n    pass\n\n\nnet = Net()\n", STEP),
+    "a function builds a network that branches": (
+        BRANCH + "def build():\n    return Gate()\n\n\nnet = build()\n",
+        STEP,
+    ),
+    "a part of the result": ("", STEP.replace("net(x).mean()", "net(x)[0].mean()")),
+    "a result that nobody reads": (
+        "",
+        STEP.replace("net(x).mean()", "y.mean()").replace("opt.zero_grad()", "y, _aux = net(x)"),
+    ),
+    "parameters put into a group": (
+        "",
+        'opt.param_groups[0]["params"] += list(loss.parameters())\n' + STEP,
+    ),
+}
+
+
+@pytest.mark.parametrize(("built", "loop"), PARTLY_USED.values(), ids=PARTLY_USED)
+def test_a_network_that_may_leave_layers_out_is_not_wrapped(migrated, built: str, loop: str) -> None:
+    head = "import horovod.torch as hvd\nimport torch\n\nhvd.init()\nnet = torch.nn.Linear(4, 1)\n"
+    after = text(
+        migrated(
+            head.replace("net = torch.nn.Linear(4, 1)\n", built or "net = torch.nn.Linear(4, 1)\n")
+            + SGD
+            + WRAP
+            + BROADCAST
+            + loop
+        )
+    )
+    assert "register_step_pre_hook(average_gradients)" in after
+    assert "DDP" not in after
+
+
+def test_a_network_of_another_file_is_not_wrapped(migrated) -> None:
+    program = HEAD.replace("torch.nn.Linear(4, 1)", "Net()") + SGD + WRAP + BROADCAST + STEP
+    outcome = migrated({"program.py": "from nets import Net\n" + program, "nets.py": "import torch\n\n\n" + NET})
+    assert "DDP" not in text(outcome)
+
+
+@pytest.mark.parametrize("made", ["torch.ones(1).div(1 + loss)", "self.rand(x)", "torch.ones(1).mul(w)"])
+def test_a_value_that_may_bring_a_graph_along_keeps_its_gradient(migrated, made: str) -> None:
+    source = (
+        f"import horovod.torch as hvd\nimport torch\n\n\ndef f(self, x, w, loss):\n    return hvd.allreduce({made})\n"
+    )
+    assert "MeanOverRanks.apply(" in text(migrated(source))

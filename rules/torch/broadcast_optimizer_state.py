@@ -51,7 +51,7 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
     parts = {"optimizer": optimizer} | ({"root": root} if root is not None else {})
     message = (
         "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also "
-        "took a step with zero gradients, which weight decay turned into a change of the weights"
+        "took a step with zero gradients: weight decay then changed the weights, Adam's moments began at step 1"
     )
     if _is_wrapped(site, context, before=False):
         message += "; the wrapper that follows then dropped the state, which is kept now"

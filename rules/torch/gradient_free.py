@@ -62,13 +62,26 @@ def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
         return False
     if any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args):
         return False
-    name = dotted_name(node.func).rpartition(".")[2]
-    if name in _MAKERS and isinstance(node.func, (cst.Name, cst.Attribute)):
+    symbol = symbol_of(node.func, module)
+    if symbol.startswith("torch.") and symbol.rpartition(".")[2] in _MAKERS:
         return True
     if not isinstance(node.func, cst.Attribute):
         return False
     method = node.func.attr.value
-    return method in _DETACHING or (method in _KEEPING and is_detached(node.func.value, module))
+    return method in _DETACHING or (method in _KEEPING and _keeps(node, module))
+
+
+def _keeps(node: cst.Call, module: Module) -> bool:
+    """Whether a method that changes the values gets nothing that could bring a graph along."""
+    assert isinstance(node.func, cst.Attribute)
+    literals = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation, cst.Tuple)
+    plain = (isinstance(a.value, literals) or a.keyword is not None or _is_device(a.value, module) for a in node.args)
+    return is_detached(node.func.value, module) and all(plain)
+
+
+def _is_device(node: cst.BaseExpression, module: Module) -> bool:
+    name = dotted_name(node).rpartition(".")[2]
+    return "device" in name or symbol_of(node, module).startswith("torch.")
 
 
 def _is_number(node: cst.BaseExpression, module: Module) -> bool:

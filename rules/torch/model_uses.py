@@ -125,6 +125,19 @@ class Tracker:
             self.uses.evaluated.append(node)
         else:
             self.uses.forwards.append(call)
+            if not self.is_used_whole(call):
+                self.doubt("a part of what the model returns is not used, so that some layers may take no part")
+
+    def is_used_whole(self, call: cst.Call) -> bool:
+        """Whether nothing of a forward's result is visibly dropped: ``model(x)[0]``, ``y, _ = model(x)``."""
+        holder = self.index.parent(call)
+        if isinstance(holder, cst.Subscript):
+            return False
+        target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+        if isinstance(target, (cst.Tuple, cst.List)):
+            names = [dotted_name(element.value) for element in target.elements]
+            return all(name and self.index.references[name] for name in names)
+        return True
 
     def is_evaluation(self, node: cst.CSTNode) -> bool:
         """Whether no gradient is wanted of the forward at ``node``, or the model was last put into eval mode."""
@@ -244,24 +257,38 @@ class Tracker:
 
 
 def doubts_about_class(value: cst.BaseExpression | None, module: Module) -> Iterator[str]:
-    """What in the model's own class, where it is in sight, makes it possible that a parameter gets no gradient."""
-    name = dotted_name(value.func).rpartition(".")[2] if isinstance(value, cst.Call) else ""
-    if name in WRAPPERS:
-        yield f"the model is wrapped by {name} already"
-    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Name):
+    """What in the way the model is made speaks against DDP: another wrapper, or a class that is not in sight."""
+    if not isinstance(value, cst.Call):
         return
-    found = module.index.scope_of(value).lookup(value.func.value)
-    if len(found) != 1 or not isinstance(found[0].node, cst.ClassDef):
-        return
-    definition = found[0].node
-    methods = [part for part in definition.body.body if isinstance(part, cst.FunctionDef)]
-    others = [method for method in methods if method.name.value != "__init__"]
-    if any(_branches(method) for method in others):
-        yield f"{definition.name.value} decides while it runs which layers take part"
-    built = {name for method in methods if method.name.value == "__init__" for name in _own_attributes(method, True)}
-    used = {name for method in others for name in _own_attributes(method, False)}
-    if others and (unused := sorted(built - used)):
-        yield f"the layer {unused[0]!r} of {definition.name.value} takes no part in its forward"
+    name = dotted_name(value.func)
+    if name.rpartition(".")[2] in WRAPPERS:
+        yield f"the model is wrapped by {name.rpartition('.')[2]} already"
+    symbols = {b.symbol for b in module.index.scope_of(value).lookup(name.partition(".")[0]) if b.symbol is not None}
+    holders = {symbol.rpartition(".")[0] for symbol in symbols} | symbols
+    if holders & module.project:
+        yield f"what {name}() builds is in another file of the project"
+
+
+def doubts_about_layers(module: Module) -> Iterator[str]:
+    """What the networks that ``module`` defines say: each may be, or be part of, the model."""
+    for definition in _classes(module):
+        methods = [part for part in definition.body.body if isinstance(part, cst.FunctionDef)]
+        others = [method for method in methods if method.name.value != "__init__"]
+        if not any(method.name.value == "forward" for method in others):
+            continue
+        if any(_branches(method) for method in others):
+            yield f"{definition.name.value} decides while it runs which layers take part"
+        built = {name for m in methods if m.name.value == "__init__" for name in _own_attributes(m, True)}
+        used = {name for method in others for name in _own_attributes(method, False)}
+        if unused := sorted(built - used):
+            yield f"the layer {unused[0]!r} of {definition.name.value} takes no part in its forward"
+
+
+def _classes(module: Module) -> Iterator[cst.ClassDef]:
+    bindings = (
+        b for scope in (module.index.scope, *module.index.scopes.values()) for bs in scope.bindings.values() for b in bs
+    )
+    return (b.node for b in bindings if isinstance(b.node, cst.ClassDef))
 
 
 def _branches(method: cst.CSTNode) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
-from .model_uses import Tracker, Uses, doubts_about_class, model_of
+from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of
 from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
 from .training_loop import Step, unclear_step
@@ -27,6 +27,7 @@ BROADCAST_STATE = "horovod.torch.broadcast_optimizer_state"
 RUNNER = "sparkdl.HorovodRunner"
 UNWRAP = "torch.nn.parallel.DistributedDataParallel.module"
 _SPARSE = re.compile(r"\bsparse\s*=\s*True")
+_ADDED_PARAMETERS = re.compile(r"\bparam_groups\b[^\r\n]*[\"']params[\"']")
 _SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph)\s*=\s*True|\bautograd\.grad\(")
 
 
@@ -286,6 +287,8 @@ class _Proof:
             yield "the parameters of more than one model are broadcast"
         if any(module.index.attributes["add_param_group"] for module in self.context.modules):
             yield "parameters are added to the optimizer"
+        if any(_ADDED_PARAMETERS.search(module.text) for module in self.context.modules):
+            yield "the optimizer's groups are written to"
         if self.options.accumulates:
             yield "gradients are accumulated over several backward passes"
         if self.options.dense or any(_SPARSE.search(module.text) for module in self.context.modules):
@@ -362,6 +365,8 @@ class _Proof:
             values = [a.value for a in assigns if isinstance(a, cst.Assign)]
         for value in values:
             yield from doubts_about_class(value, self.module)
+        for module in self.context.modules:
+            yield from doubts_about_layers(module)
 
 
 def _clips(module: Module) -> bool:

@@ -73,6 +73,8 @@ def synchronize(site: Site, context: Context) -> Finding:
         return site.found("review", message, edits, helpers=helpers)
     function = "reduce_gradients" if plan.bound else plan.options.function
     message = f"{site.short} → {function}() where the gradients must be reduced"
+    if site.symbol == REDUCE and (site.call.args or gradients.uses.is_scaled(site.call)):
+        message += ": Horovod reduced them after the scaler had looked at each rank's own, so its numbers differ"
     return site.found(
         "exact" if site.symbol == SYNCHRONIZE else "review", message, edits, helpers=helpers, imports=imports
     )
