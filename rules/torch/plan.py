@@ -216,7 +216,7 @@ class _Proof:
             return f"{self.model.value!r} is not built in the function that wraps its optimizer"
         if _ddp_branch(self.site) is not None:
             return "the file already wraps a model with DDP"
-        if self.is_conditional():
+        if self.condition() is not None:
             return "the optimizer is wrapped only under a condition"
         return ""
 
@@ -236,18 +236,6 @@ class _Proof:
                 return ""
             inner = holder
         return None
-
-    def is_conditional(self) -> bool:
-        inner: cst.CSTNode = self.site.target
-        for holder in self.module.index.ancestors(self.site.target):
-            if isinstance(holder, (cst.FunctionDef, cst.Module)):
-                return False
-            if isinstance(holder, (cst.For, cst.While, cst.Try, cst.Match, cst.IfExp, cst.ExceptHandler)):
-                return True
-            if isinstance(holder, cst.If) and inner is not holder.test and not _is_main_guard(holder):
-                return True
-            inner = holder
-        return False
 
     def place(self) -> Site:
         """The broadcast of the model's parameters in the same block, which the wrap replaces; else the optimizer."""
