@@ -62,9 +62,11 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings) -> Answer
     for site in (*sites, *derived):
         found[id(site.module)] += _answer(site, context, registry)
     for file in files:
-        found[id(file.module)] += (Answer(rule, finding) for rule, finding in file.found.refusals)
+        found[id(file.module)] += (Answer(rule, finding) for rule, finding in file.found.notices)
         for span, site in file.found.type_comments:
             found[id(file.module)] += (replace(answer, span=span) for answer in _answer(site, context, registry))
+    if settings.partial and any(answer.is_blocked for answers in found.values() for answer in answers):
+        found = {module: [_withheld(answer) for answer in answers] for module, answers in found.items()}
     return Answers(found, tuple(dict.fromkeys(step.text for step in context.plan(NextStep))))
 
 
@@ -85,6 +87,14 @@ def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer
         found = Finding(site.target, "blocked", f"the rule failed: {type(error).__name__}: {error}")
     for finding in found if isinstance(found, tuple) else (found,):
         yield Answer(rule.id, _with_label(finding, site), site)
+
+
+def _withheld(answer: Answer) -> Answer:
+    """The answer, without the edits by which a module is not handed on any more: what is blocked still needs it."""
+    if answer.rule != notices.ESCAPES or not answer.edits:
+        return answer
+    message = "stays while something blocked needs the module"
+    return Answer(answer.rule, Finding(answer.finding.node, "blocked", message), answer.site)
 
 
 def _with_label(finding: Finding, site: Site) -> Finding:

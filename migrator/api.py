@@ -15,13 +15,14 @@ import libcst as cst
 
 from migrator.bindings import Binding, Index, Reference, Scope, children_of, dotted_name
 from migrator.config import Settings
-from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, Unwrap
+from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template, Unwrap
 from migrator.registry import REGISTRY, Answer, Rule, documentation_of
 from migrator.result import Class
 
 __all__ = [
     "Binding",
     "Context",
+    "Drop",
     "Edit",
     "Finding",
     "Helper",

@@ -107,6 +107,7 @@ class Index:
     strings: list[cst.SimpleString] = field(default_factory=list)
     stars: list[tuple[cst.ImportFrom, str]] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
+    declarations: dict[str, list[cst.NameItem]] = field(default_factory=lambda: defaultdict(list))
     names: set[str] = field(default_factory=set)
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -279,6 +280,8 @@ class _Pass:
         self.index.strings.append(node)
 
     def argument(self, node: cst.Arg) -> None:
+        if node.keyword is not None:
+            self.note(node.keyword, node)
         self.enter(node.value, node)
 
     def assign(self, node: cst.Assign) -> None:
@@ -353,10 +356,17 @@ class _Pass:
             self.bind(local, "import", alias, symbol=f"{module}{joint}{name}")
 
     def global_(self, node: cst.Global) -> None:
-        self.scope.declared.update((dotted_name(item.name), "global") for item in node.names)
+        self.declare(node, "global")
 
     def nonlocal_(self, node: cst.Nonlocal) -> None:
-        self.scope.declared.update((dotted_name(item.name), "nonlocal") for item in node.names)
+        self.declare(node, "nonlocal")
+
+    def declare(self, node: cst.Global | cst.Nonlocal, kind: Literal["global", "nonlocal"]) -> None:
+        for item in node.names:
+            self.note(item, node)
+            self.note(item.name, item)
+            self.scope.declared[item.name.value] = kind
+            self.index.declarations[item.name.value].append(item)
 
     def function(self, node: cst.FunctionDef) -> None:
         self.bind(node.name.value, "definition", node)
@@ -386,6 +396,7 @@ class _Pass:
         self.note(parameters, owner)
         for parameter in all_parameters(parameters):
             self.note(parameter, parameters)
+            self.note(parameter.name, parameter)
             for part in (parameter.annotation, parameter.default):
                 if part is not None:
                     self.enter(part, parameter)

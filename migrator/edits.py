@@ -12,11 +12,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import libcst as cst
 
-from migrator.bindings import Index
+from migrator.bindings import Index, all_parameters, children_of, dotted_name
 from migrator.layout import Layout, Span
 from migrator.verify import comment_spans
 
@@ -102,7 +102,19 @@ class Unwrap:
         return self.item
 
 
-Edit = Replace | Remove | Insert | Unwrap
+@dataclass(frozen=True)
+class Drop:
+    """Take one item out of the arguments of a call, the parameters of a function or the names of a declaration."""
+
+    item: cst.Arg | cst.Param | cst.NameItem
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """The node at which the edit is made."""
+        return self.item
+
+
+Edit = Replace | Remove | Insert | Unwrap | Drop
 
 
 @dataclass(frozen=True)
@@ -179,7 +191,19 @@ def nodes_of(index: Index, edits: Iterable[Edit]) -> list[cst.CSTNode]:
         holder = index.parent(edit.place)
         if isinstance(edit, Unwrap) and isinstance(holder, cst.With):
             found += [*holder.items, *holder.body.body]
+        if isinstance(edit, Drop):
+            found += _listed(edit.item, index)
     return [*found, *around(index, (edit.place for edit in edits))]
+
+
+def _listed(item: cst.CSTNode, index: Index) -> Sequence[cst.CSTNode]:
+    """The items among which ``item`` stands."""
+    holder = index.parent(item)
+    if isinstance(holder, cst.Call):
+        return holder.args
+    if isinstance(holder, cst.Parameters):
+        return all_parameters(holder)
+    return holder.names if isinstance(holder, (cst.Global, cst.Nonlocal)) else ()
 
 
 def around(index: Index, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
@@ -188,11 +212,22 @@ def around(index: Index, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     blocks = {id(block): block for line in lines.values() if (block := index.parent(line)) is not None}
     for block in blocks.values():
         yield from block.body if isinstance(block, cst.IndentedBlock) else ()
+        yield from _may_go(index, block)
     for line in lines.values():
         yield line
         for statement in _statements(line):
             yield statement
             yield from _imported(statement)
+
+
+def _may_go(index: Index, block: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The statements around ``block`` that may go with it, and those of their blocks."""
+    holder = index.parent(block)
+    while isinstance(holder, (cst.If, cst.Try)):
+        yield holder
+        outer = index.parent(holder)
+        yield from outer.body if isinstance(outer, cst.IndentedBlock) else ()
+        holder = index.parent(outer) if outer is not None else None
 
 
 def _imported(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:
@@ -226,8 +261,23 @@ class Editor:
             yield from self.removal(edit.statement)
         elif isinstance(edit, Insert):
             yield self.insertion(edit)
+        elif isinstance(edit, Drop):
+            yield from self.dropping(edit.item)
         else:
             yield from self.unwrapping(edit)
+
+    def dropping(self, item: cst.Arg | cst.Param | cst.NameItem) -> Iterator[Splice]:
+        """One item of a list, with the comma that parts it from the next, or else from the one before."""
+        siblings = _listed(item, self.index)
+        place = next(number for number, other in enumerate(siblings) if other is item)
+        here = self.layout.outer_span(item)
+        if place + 1 < len(siblings) or place == 0:
+            yield Splice(here, (), item)
+        else:
+            before = self.layout.outer_span(siblings[place - 1])
+            text = self.layout.text[before.start : before.end].rstrip().removesuffix(",").rstrip()
+            end = here.start + len(self.layout.text[here.start : here.end].rstrip().removesuffix(","))
+            yield Splice(Span(before.start + len(text), end), (), item)
 
     def pieces(self, template: Template, node: cst.CSTNode) -> tuple[str | Span, ...]:
         made: list[str | Span] = []
@@ -348,17 +398,45 @@ class Editor:
                 yield Splice(pieces[depth], (), item)
 
     def passes(self, removed: set[int], made: Sequence[Splice]) -> list[Splice]:
-        """A ``pass`` in each block all of whose statements go and get nothing in their place."""
-        blocks: dict[int, cst.IndentedBlock] = {}
-        for splice in made:
-            if id(splice.node) in removed:
-                line = self.index.line(splice.node)
-                holder = self.index.parent(line)
-                if isinstance(holder, cst.IndentedBlock):
-                    blocks[id(holder)] = holder
-        return [self.pass_in(block) for block in blocks.values() if self.is_emptied(block, removed, made)]
+        """What becomes of blocks all of whose statements go: a ``pass``, or nothing where the whole statement goes."""
+        more: list[Splice] = []
+        waiting = [splice.node for splice in made if id(splice.node) in removed]
+        done: set[int] = set()
+        while waiting:
+            block = self.index.parent(self.index.line(waiting.pop()))
+            if (
+                not isinstance(block, cst.IndentedBlock)
+                or id(block) in done
+                or not self.is_emptied(block, removed, made)
+            ):
+                continue
+            done.add(id(block))
+            holder = self.index.parent(block)
+            if holder is not None and self.is_needless(holder, block, removed):
+                removed.add(id(holder))
+                more += self.removal(holder)
+                waiting.append(holder)
+            else:
+                more.append(self.pass_in(block))
+        return more
 
-    def is_emptied(self, block: cst.IndentedBlock, removed: set[int], made: Sequence[Splice]) -> bool:
+    def is_needless(self, holder: cst.CSTNode, block: cst.CSTNode, removed: Collection[int]) -> TypeGuard[Statement]:
+        """Whether ``holder`` does nothing any more once its body is empty."""
+        if holder is not self.index.line(holder):
+            return False
+        if isinstance(holder, cst.If):
+            return holder.body is block and holder.orelse is None and _is_pure(holder.test)
+        if isinstance(holder, cst.Try) and holder.body is block and holder.orelse is None and holder.finalbody is None:
+            parts = [
+                part
+                for handler in holder.handlers
+                for line in handler.body.body
+                for part in _statements(line) or (line,)
+            ]
+            return all(id(part) in removed or _only_complains(part) for part in parts)
+        return False
+
+    def is_emptied(self, block: cst.IndentedBlock, removed: Collection[int], made: Sequence[Splice]) -> bool:
         for line in block.body:
             if not all(id(part) in removed for part in _statements(line) or (line,)):
                 return False
@@ -474,11 +552,29 @@ def _statements(line: cst.CSTNode) -> Sequence[cst.BaseSmallStatement]:
     return line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ()
 
 
+def _is_pure(test: cst.CSTNode) -> bool:
+    """Whether nothing happens when ``test`` is evaluated."""
+    kinds = (cst.Name, cst.Attribute, cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.SimpleString)
+    nested = (cst.ComparisonTarget, cst.BaseNumber, cst.BaseCompOp, cst.BaseUnaryOp, cst.BaseBooleanOp)
+    return isinstance(test, (*kinds, *nested)) and all(map(_is_pure, children_of(test)))
+
+
+_COMPLAINTS = ("print", "warn", "warning", "error", "info", "debug", "exception", "exit")
+
+
+def _only_complains(statement: cst.CSTNode) -> bool:
+    """Whether ``statement`` only passes, raises, prints, logs or exits."""
+    if isinstance(statement, cst.Expr):
+        call = statement.value
+        return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in _COMPLAINTS
+    return isinstance(statement, (cst.Pass, cst.Raise))
+
+
 def _merge(edits: Collection[Edit]) -> list[Edit]:
     """The edits without repeated removals of one thing, which do not contradict each other."""
     seen: dict[object, Edit] = {}
     for position, edit in enumerate(edits):
-        repeatable = isinstance(edit, (Remove, Unwrap))
+        repeatable = isinstance(edit, (Remove, Unwrap, Drop))
         seen.setdefault(id(edit.place) if repeatable else -position, edit)
     return list(seen.values())
 

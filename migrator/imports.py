@@ -220,7 +220,7 @@ class _Arrangement:
         gone = [b for b in self.unused if b.scope.kind == "module"]
         slot = self.slot(gone)
         in_slot: list[str] = []
-        alone: list[str] = []
+        alone: list[tuple[Import, str]] = []
         for item, line in self.statements(items):
             near = self.neighbours(item)
             if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
@@ -230,9 +230,8 @@ class _Arrangement:
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
-                alone.append(line)
-        if alone:
-            yield self.own_section(alone)
+                alone.append((item, line))
+        yield from self.own_sections(alone)
         yield from self.replace_imports(gone, in_slot)
 
     def is_local(self, item: Import) -> bool:
@@ -264,16 +263,41 @@ class _Arrangement:
             return Insert(earlier[-1].body[-1], "after", Template(line, is_final=True))
         return Insert(near[0].body[0], "before", Template(line, is_final=True))
 
-    def own_section(self, lines: Sequence[str]) -> Edit:
-        """Imports that have no neighbours of their kind: above the others, a blank line between them."""
-        text = "\n".join(lines)
+    def own_sections(self, items: Sequence[tuple[Import, str]]) -> Iterator[Edit]:
+        """Imports that have no neighbours of their kind: those of the standard library above, a blank line between."""
+        standard = "\n".join(line for item, line in items if _is_standard(item.module))
+        others = "\n".join(line for item, line in items if not _is_standard(item.module))
         first = next((s for s in self.block.imports if _root_of(s) != "__future__"), None)
-        if first is not None:
-            return Insert(first.body[0], "before", Template(text + "\n", is_final=True))
+        last_standard = next((s for s in reversed(self.block.imports) if _is_standard_line(s)), None)
+        if first is None:
+            yield from self.first_sections("\n\n".join(filter(None, (standard, others))))
+        elif standard:
+            both = last_standard is None and others
+            text = f"{standard}\n\n{others}" if both else standard + "\n"
+            yield Insert(first.body[0], "before", Template(text, is_final=True))
+        if others and last_standard is not None:
+            following = self.index.tree.body[self.place(last_standard) + 1 :][:1]
+            joined = following and following[0] in self.block.imports and not _blank_lines(following[0])
+            text = f"\n{others}\n" if joined else f"\n{others}"
+            yield Insert(last_standard.body[-1], "after", Template(text, is_final=True))
+        elif others and first is not None and not standard:
+            yield Insert(first.body[0], "before", Template(others, is_final=True))
+
+    def first_sections(self, text: str) -> Iterator[Edit]:
+        """Imports of a module whose head imports nothing but, perhaps, from the future."""
+        if not text:
+            return
         if self.block.imports:
-            return Insert(self.block.imports[-1].body[-1], "after", Template("\n" + text, is_final=True))
+            yield Insert(self.block.imports[-1].body[-1], "after", Template("\n" + text, is_final=True))
+            return
         assert self.block.anchor is not None
-        return Insert(_first_statement(self.block.anchor), "before", Template(text, is_final=True))
+        gap = "\n" * self.blank_lines_before(self.block.anchor)
+        yield Insert(_first_statement(self.block.anchor), "before", Template(text + gap, is_final=True))
+
+    def blank_lines_before(self, statement: cst.CSTNode) -> int:
+        """How many blank lines part the imports from what is inserted next, or from ``statement``."""
+        large = self.helpers and not self.helper_module
+        return 2 if large or isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else 1
 
     def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
         """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""

@@ -27,9 +27,13 @@ _PAGES = {
     ESCAPES: (
         "module-as-value",
         "a Horovod module is used as a value",
-        "``getattr(hvd, name)``, ``helper(hvd)``, ``self.hvd = hvd``, ``del hvd``, ``hvd.rank = ...`` or a name\n"
-        "in ``__all__`` hand Horovod to code that cannot be seen from here. The program is blocked. Call the\n"
-        "functions by name where they are needed, then migrate.",
+        "``helper(hvd)`` and ``self.hvd = hvd`` are followed: where everything that a variable, a parameter or an\n"
+        "attribute may be given is the module, its uses are migrated, and the argument, parameter or assignment\n"
+        "goes. Where nothing may be given instead (``hvd=None``) and the program asks for it\n"
+        "(``if hvd is not None``), it becomes a flag, ``is_distributed``. ``getattr(hvd, name)``, ``del hvd``,\n"
+        "``hvd.rank = ...``, a function whose callers are not in sight or that is also given something else\n"
+        "hand Horovod to code that cannot be followed, which blocks the program: call the functions by name\n"
+        "where they are needed, then migrate.",
     ),
     STAR: (
         "star-import",
@@ -40,8 +44,10 @@ _PAGES = {
     OPTIONAL: (
         "bound-twice",
         "a name means Horovod only sometimes",
-        "``hvd`` is imported in one branch and assigned in another (``hvd = None`` after a failed import), so\n"
-        "what a use of it means is decided at run time. The program is blocked.",
+        "``hvd`` is imported in one branch and bound to something else in another, so what a use of it means is\n"
+        "decided at run time. The program is blocked. ``hvd = None`` after a failed import does not block: the\n"
+        "import of PyTorch does not fail, and what the program notes of its success is always so, which a\n"
+        "reviewer should know.",
     ),
     STRING: (
         "named-in-string",

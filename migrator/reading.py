@@ -81,7 +81,7 @@ def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: 
         target = located(paths[id(module)], name)
         return modules[target][2] if target is not None and target in modules else None
 
-    resolver = Resolver(registry, find)
+    resolver = Resolver(registry, find).following([module for _, _, module in modules.values()])
     return [File(given, source, module, find_sites(module, resolver)) for given, source, module in modules.values()]
 
 

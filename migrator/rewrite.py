@@ -11,7 +11,7 @@ import libcst as cst
 from migrator import notices
 from migrator.answers import Answer
 from migrator.api import Finding, Module
-from migrator.bindings import Binding, Reference
+from migrator.bindings import Binding, Reference, children_of, dotted_name
 from migrator.edits import ConflictError, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
 from migrator.imports import HelperKey, Need, arrange
 from migrator.layout import Layout, RoundTripError, lay_out
@@ -196,12 +196,18 @@ def _unused(file: File, splices: Splices, layout: Layout) -> list[Binding]:
         place = bisect_right(starts, span.start) - 1
         return id(reference.node) in followed or (place >= 0 and lost[place].holds(span))
 
-    while more := [b for b in file.found.bindings if b not in gone and all(map(is_gone, _uses(file, b)))]:
+    def is_unused(binding: Binding) -> bool:
+        own = {
+            id(name) for b in binding.scope.bindings[binding.name] if b.value is not None for name in _names(b.value)
+        }
+        return all(id(use.node) in own or is_gone(use) for use in _uses(file, binding))
+
+    while more := [b for b in file.found.bindings if b not in gone and is_unused(b)]:
         more = [b for b in more if id(b.node) not in file.found.leads or any(_uses(file, b))]
         if not more:
             break
         gone += more
-        followed |= {id(_root(b.value)) for b in more if b.value is not None}
+        followed |= {id(name) for b in more if b.value is not None for name in _names(b.value)}
     return gone
 
 
@@ -210,8 +216,11 @@ def _uses(file: File, binding: Binding) -> list[Reference]:
     return [r for r in references if r.scope.home(binding.name) is binding.scope]
 
 
-def _root(node: cst.BaseExpression) -> cst.BaseExpression:
-    return _root(node.value) if isinstance(node, cst.Attribute) else node
+def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    for child in children_of(node):
+        yield from _names(child)
 
 
 def _still_used(file: File, unused: Sequence[Binding]) -> list[tuple[str, cst.CSTNode | None]]:
@@ -224,3 +233,18 @@ def _import_answers(file: File, unused: Sequence[Binding]) -> Iterator[Answer]:
         if not _uses(file, binding):
             finding = Finding(binding.node, "exact", f"{binding.name} is imported and never used: the import goes")
             yield Answer(notices.IMPORT, finding)
+        if binding.kind == "import" and _tells_failure(binding, file.module):
+            message = "the import cannot fail any more: what the program notes when it succeeds is always so"
+            yield Answer(notices.OPTIONAL, Finding(binding.node, "review", message))
+
+
+def _tells_failure(binding: Binding, module: Module) -> bool:
+    """Whether something else than ``binding`` is assigned when the import fails."""
+    holders = module.index.ancestors(binding.node)
+    try_ = next((h for h in holders if isinstance(h, (cst.Try, cst.FunctionDef))), None)
+    if not isinstance(try_, cst.Try):
+        return False
+    lines = [line for handler in try_.handlers for line in handler.body.body]
+    parts = [part for line in lines if isinstance(line, cst.SimpleStatementLine) for part in line.body]
+    targets = [target.target for part in parts if isinstance(part, cst.Assign) for target in part.targets]
+    return any(dotted_name(target) != binding.name for target in targets)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import libcst as cst
 
 from migrator.api import Finding, Module, Site
-from migrator.bindings import Binding, Reference, Scope, dotted_name
+from migrator.bindings import Binding, Reference, Scope, children_of, dotted_name
+from migrator.carriers import Carried, Carrier, Question, follow
 from migrator.layout import Span
 from migrator.notices import ESCAPES, OPTIONAL, STAR, STRING
 from migrator.registry import Registry, Rule
@@ -21,13 +22,14 @@ from migrator.verify import comment_spans
 class Found:
     """What was found in one module.
 
-    ``refusals`` are uses that stay, with the ID of the notice; ``bindings`` those that may go, but for ``leads``: nodes
+    ``notices`` are what the engine itself has to say, with its ID: uses that stay, and what becomes of variables,
+    parameters and attributes that carry the module; ``bindings`` those that may go, but for ``leads``: nodes
     of imports, such as ``import sparkdl``, that lead to more than rules answer for; ``type_comments`` are places in
     comments that name Horovod in a type; ``running`` are nodes of imports from modules that do something on import.
     """
 
     sites: tuple[Site, ...]
-    refusals: tuple[tuple[str, Finding], ...]
+    notices: tuple[tuple[str, Finding], ...]
     bindings: tuple[Binding, ...]
     leads: frozenset[int] = frozenset()
     type_comments: tuple[tuple[Span, Site], ...] = ()
@@ -54,6 +56,15 @@ class Resolver:
 
     registry: Registry
     find: Finder
+    carried: Carried = field(default_factory=Carried)
+
+    def following(self, modules: Sequence[Module]) -> Resolver:
+        """This resolver, with what ``modules`` hand on from one to another."""
+        return replace(self, carried=follow(modules, self))
+
+    def canonical(self, symbol: str) -> str:
+        """The name under which rules know ``symbol``."""
+        return self.registry.canonical(symbol)
 
     def is_relevant(self, symbol: str) -> bool:
         """Whether ``symbol`` is one that rules answer for, lies under one, or leads to one."""
@@ -71,11 +82,9 @@ class Resolver:
         """The dotted name that ``binding`` stands for; None for anything but an import or another name for one."""
         if depth > 8:
             return None
-        if binding.symbol is not None:
-            return self.imported(binding.symbol, module, depth)
-        if binding.kind == "assignment" and isinstance(binding.value, (cst.Name, cst.Attribute)):
-            return self.renamed(binding, module, depth)
-        return None
+        if carried := self.carried.symbol(binding.scope, binding.name):
+            return carried
+        return self.imported(binding.symbol, module, depth) if binding.symbol is not None else None
 
     def imported(self, symbol: str, module: Module, depth: int) -> str | None:
         if self.is_relevant(symbol):
@@ -92,27 +101,7 @@ class Resolver:
         """Whether ``symbol`` is imported from a module of the program that does something when it is imported."""
         holder = symbol.rpartition(".")[0]
         exporter = self.find(module, holder) if holder and not self.is_relevant(symbol) else None
-        kinds = (cst.Import, cst.ImportFrom, cst.Assign, cst.AnnAssign, cst.Pass)
-        if exporter is None:
-            return False
-        for statement in exporter.index.tree.body:
-            parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-            quiet = parts and all(isinstance(part, kinds) or _is_text(part) for part in parts)
-            if not quiet and not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-                return True
-        return False
-
-    def renamed(self, binding: Binding, module: Module, depth: int) -> str | None:
-        """What ``h = hvd`` makes of ``h``: followed for modules only, since functions stay values."""
-        chain = dotted_name(binding.value)
-        root, _, rest = chain.partition(".")
-        if not chain or len(binding.scope.bindings[binding.name]) > 1 or binding.name == root:
-            return None
-        found = {self.symbol(b, module, depth + 1) for b in binding.scope.lookup(root)}
-        if len(found) != 1 or not (head := found.pop()):
-            return None
-        symbol = f"{head}.{rest}" if rest else head
-        return symbol if self.is_module(symbol) else None
+        return exporter is not None and not all(map(_is_quiet, exporter.index.tree.body))
 
     def is_module(self, symbol: str) -> bool:
         """Whether ``symbol`` holds others that rules answer for."""
@@ -123,47 +112,88 @@ class Resolver:
 
 def find_sites(module: Module, resolver: Resolver) -> Found:
     """Resolve every reference of ``module``; what cannot be followed is refused with its reason."""
-    sites: list[Site] = []
-    refusals: list[tuple[str, Finding]] = []
-    bindings: list[Binding] = []
-    leads: set[int] = set()
-    for name, scope in _bound_names(module):
-        here = scope.bindings[name]
-        symbols = [resolver.symbol(binding, module) for binding in here]
-        relevant = [b for b, s in zip(here, symbols, strict=True) if s and resolver.is_relevant(s)]
-        if not relevant:
-            for use, symbol in _through_modules(name, scope, module, resolver):
-                site, refusal = _resolve(use, symbol, module, resolver, scope)
-                sites += [site] if site else []
-                refusals += [refusal] if refusal else []
-            refusals += _by_string(name, scope, module, resolver)
-            continue
-        bindings += relevant
-        leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not resolver.is_rooted(s)}
-        uses = [r for r in module.index.references[name] if r.scope.home(name) is scope]
-        if len(set(symbols)) > 1:
-            refusals += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
-            continue
-        for reference in uses:
-            home = _import_scope(relevant[0], module, resolver)
-            site, refusal = _resolve(Use(reference.node, reference.scope), str(symbols[0]), module, resolver, home)
-            sites += [site] if site else []
-            refusals += [refusal] if refusal else []
+    search = _Search(module, resolver)
+    search.run()
+    bindings = search.bindings
+    notices = [*search.notices, *((ESCAPES, f) for f in resolver.carried.findings.get(id(module), ()))]
     for binding in _hidden(module, bindings):
-        refusals.append((ESCAPES, _blocked(binding.node, f"{binding.name!r} is bound again in a class, from itself")))
+        notices.append((ESCAPES, _blocked(binding.node, f"{binding.name!r} is bound again in a class, from itself")))
         bindings = [other for other in bindings if other.name != binding.name]
-    refusals += _stars(module, resolver)
-    refusals += _strings(module, bindings)
-    named = {f.node.raw_value for _, f in refusals if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
+    notices += _stars(module, resolver)
+    notices += _strings(module, bindings)
+    named = {f.node.raw_value for _, f in notices if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
     bindings = [b for b in bindings if not any(b.name in re.findall(r"\w+", value) for value in named)]
     return Found(
-        tuple(sites),
-        tuple(refusals),
+        tuple(search.sites),
+        tuple(notices),
         tuple(bindings),
-        frozenset(leads),
+        frozenset(search.leads),
         tuple(_in_type_comments(module, bindings, resolver)),
         frozenset(id(b.node) for b in bindings if b.symbol is not None and resolver.runs_code(b.symbol, module)),
     )
+
+
+class _Search:
+    """Goes through the names and attributes of one module."""
+
+    def __init__(self, module: Module, resolver: Resolver) -> None:
+        self.module = module
+        self.resolver = resolver
+        self.sites: list[Site] = []
+        self.notices: list[tuple[str, Finding]] = []
+        self.bindings: list[Binding] = []
+        self.leads: set[int] = set()
+
+    def run(self) -> None:
+        for name, scope in _bound_names(self.module):
+            self.name(name, scope)
+        for carrier, symbol in self.resolver.carried.symbols.items():
+            if carrier.kind == "attribute":
+                self.attributes(carrier, symbol)
+        for question in self.resolver.carried.questions:
+            if question.module is self.module:
+                self.question(question)
+
+    def name(self, name: str, scope: Scope) -> None:
+        here = scope.bindings[name]
+        symbols = [self.resolver.symbol(binding, self.module) for binding in here]
+        relevant = [b for b, s in zip(here, symbols, strict=True) if s and self.resolver.is_relevant(s)]
+        if not relevant:
+            for use, symbol in _through_modules(name, scope, self.module, self.resolver):
+                self.use(use, symbol, scope)
+            self.notices += _by_string(name, scope, self.module, self.resolver)
+            return
+        self.bindings += (b for b in relevant if b.kind != "parameter" and not self.resolver.carried.is_flag(b))
+        rooted = self.resolver.is_rooted
+        self.leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not rooted(s)}
+        uses = [r for r in self.module.index.references[name] if r.scope.home(name) is scope]
+        if len(set(symbols)) > 1:
+            self.notices += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
+            return
+        home = _import_scope(relevant[0], self.module, self.resolver)
+        for reference in uses:
+            self.use(Use(reference.node, reference.scope), str(symbols[0]), home)
+
+    def attributes(self, carrier: Carrier, symbol: str) -> None:
+        """Uses of the module through an attribute that it is kept in."""
+        index = self.module.index
+        for node in index.attributes[carrier.name]:
+            stored = isinstance(index.parent(node), (cst.AssignTarget, cst.AnnAssign))
+            if not stored and not self.resolver.imported(dotted_name(node), self.module, 0):
+                self.use(Use(node, index.scope_of(node)), symbol, index.scope)
+
+    def use(self, use: Use, symbol: str, home: Scope) -> None:
+        site, refusal = _resolve(use, symbol, self.module, self.resolver, home)
+        self.sites += [site] if site else []
+        self.notices += [refusal] if refusal else []
+
+    def question(self, question: Question) -> None:
+        """``if hvd is not None``: a site of the module's truth."""
+        symbol = self.resolver.carried.symbols[question.carrier]
+        index = self.module.index
+        scope = index.scope_of(question.node)
+        symbol = f"{self.resolver.canonical(symbol)}.__bool__"
+        self.sites.append(Site(symbol, question.node, None, self.module, scope, index.scope))
 
 
 def _through_modules(name: str, scope: Scope, module: Module, resolver: Resolver) -> Iterator[tuple[Use, str]]:
@@ -201,7 +231,12 @@ def _hidden(module: Module, bindings: Sequence[Binding]) -> Iterator[Binding]:
     for scope in module.index.scopes.values():
         if scope.kind == "class":
             for name in names & scope.bindings.keys():
-                yield from (b for b in scope.bindings[name] if b.kind == "assignment")
+                yield from (b for b in scope.bindings[name] if b.value is not None and name in _names_in(b.value))
+
+
+def _names_in(node: cst.CSTNode) -> set[str]:
+    own = {node.value} if isinstance(node, cst.Name) else set()
+    return own.union(*map(_names_in, children_of(node)))
 
 
 def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
@@ -212,9 +247,9 @@ def _bound_names(module: Module) -> Iterator[tuple[str, Scope]]:
 def _import_scope(binding: Binding, module: Module, resolver: Resolver) -> Scope:
     if binding.symbol is None and (root := dotted_name(binding.value).partition(".")[0]):
         source = binding.scope.lookup(root)
-        if source:
+        if source and source[0] is not binding:
             return _import_scope(source[0], module, resolver)
-    return binding.scope
+    return module.index.scope if binding.kind == "parameter" else binding.scope
 
 
 def _resolve(
@@ -266,13 +301,11 @@ def _is_target(holder: cst.CSTNode, node: cst.CSTNode) -> bool:
 
 
 def _escape(node: cst.BaseExpression, symbol: str, module: Module, resolver: Resolver) -> tuple[str, Finding] | None:
-    holder = module.index.parent(node)
-    if isinstance(holder, cst.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0].target, cst.Name):
-        name = holder.targets[0].target.value
-        made = [b for b in module.index.scope_of(holder).bindings.get(name, ()) if b.value is node]
-        if made and resolver.symbol(made[0], module):
-            return None
-    return ESCAPES, _blocked(node, f"the module {symbol} is used as a value, so what is done with it cannot be seen")
+    """The finding for a module that is used as a value; None where it is known what becomes of it."""
+    if id(node) in resolver.carried.flows:
+        return None
+    reason = resolver.carried.refused.get(id(node), "so what is done with it cannot be seen")
+    return ESCAPES, _blocked(node, f"the module {symbol} is used as a value, {reason}")
 
 
 def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference]) -> Iterator[Finding]:
@@ -352,6 +385,18 @@ def _in_all(node: cst.CSTNode, module: Module) -> bool:
 
 def _is_annotation(node: cst.CSTNode, module: Module) -> bool:
     return any(isinstance(holder, cst.Annotation) for holder in module.index.ancestors(node))
+
+
+def _is_quiet(statement: cst.CSTNode) -> bool:
+    """Whether ``statement`` only imports, defines or assigns."""
+    kinds = (cst.Import, cst.ImportFrom, cst.Assign, cst.AnnAssign, cst.Pass)
+    if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return all(isinstance(part, kinds) or _is_text(part) for part in statement.body)
+    if isinstance(statement, (cst.If, cst.Try, cst.Else, cst.ExceptHandler)):
+        orelse = [statement.orelse] if isinstance(statement, (cst.If, cst.Try)) and statement.orelse else []
+        handlers = statement.handlers if isinstance(statement, cst.Try) else ()
+        return all(map(_is_quiet, (*statement.body.body, *orelse, *handlers)))
+    return isinstance(statement, (cst.FunctionDef, cst.ClassDef))
 
 
 def _is_text(statement: cst.BaseSmallStatement) -> bool:

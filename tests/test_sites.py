@@ -12,7 +12,8 @@ from migrator.sites import Found, Resolver, find_sites
 def found(source: str, **others: str) -> Found:
     modules = {name: Module(f"{name}.py", text, index(cst.parse_module(text))) for name, text in others.items()}
     module = Module("program.py", source, index(cst.parse_module(source)))
-    return find_sites(module, Resolver(load_rules(), lambda _, name: modules.get(name.lstrip("."))))
+    resolver = Resolver(load_rules(), lambda _, name: modules.get(name.lstrip(".")))
+    return find_sites(module, resolver.following([module, *modules.values()]))
 
 
 def symbols(source: str, **others: str) -> list[str]:
@@ -45,7 +46,7 @@ def symbols(source: str, **others: str) -> list[str]:
 )
 def test_symbols(source: str, expected: list[str]) -> None:
     assert symbols(source) == expected
-    assert not found(source).refusals
+    assert not found(source).notices
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,6 @@ def test_symbols(source: str, expected: list[str]) -> None:
     [
         ("import horovod.torch as hvd\nf(hvd)\n", ["HVD002"]),
         ("import horovod.torch as hvd\ngetattr(hvd, n)\n", ["HVD002"]),
-        ("import horovod.torch as hvd\nself.h = hvd\n", ["HVD002"]),
         ("import horovod.torch as hvd\na = b = hvd\n", ["HVD002"]),
         ("import horovod.torch as hvd\ndel hvd\n", ["HVD002"]),
         ("import horovod.torch as hvd\nhvd.rank = 1\n", ["HVD002"]),
@@ -64,28 +64,27 @@ def test_symbols(source: str, expected: list[str]) -> None:
         ("import horovod.torch as hvd\n__all__ += ['hvd']\n", ["HVD002"]),
         ("from horovod.torch import *\n", ["HVD003"]),
         ("from horovod import *\n", ["HVD003"]),
-        ("try:\n    import horovod.torch as hvd\nexcept E:\n    hvd = None\n", ["HVD004", "HVD004"]),
         ("import horovod.torch as hvd\nhvd = 1\nhvd\n", ["HVD004"] * 3),
         ("import importlib\nimportlib.import_module('horovod.torch')\n", ["HVD005"]),
         ("__import__('horovod.torch')\n", ["HVD005"]),
     ],
 )
 def test_what_cannot_be_followed_is_blocked(source: str, rules: list[str]) -> None:
-    refusals = found(source).refusals
-    assert [rule for rule, _ in refusals] == rules
-    assert {finding.class_ for _, finding in refusals} == {"blocked"}
-    assert all(finding.message for _, finding in refusals)
+    notices = found(source).notices
+    assert [rule for rule, _ in notices] == rules
+    assert {finding.class_ for _, finding in notices} == {"blocked"}
+    assert all(finding.message for _, finding in notices)
 
 
 @pytest.mark.parametrize("value", ["horovod", "Horovod", "horovod.torch.rank", "horovod.torch"])
 def test_a_string_that_names_horovod_is_for_review(value: str) -> None:
-    [(rule, finding)] = found(f"x = '{value}'\n").refusals
+    [(rule, finding)] = found(f"x = '{value}'\n").notices
     assert (rule, finding.class_) == ("HVD005", "review")
 
 
 @pytest.mark.parametrize("value", ["uses horovod.torch", "hvd", "horovodrun", "horovod is fast", ""])
 def test_other_strings_are_prose(value: str) -> None:
-    assert not found(f"import horovod.torch as hvd\nx = '{value}'\n").refusals
+    assert not found(f"import horovod.torch as hvd\nx = '{value}'\n").notices
 
 
 @pytest.mark.parametrize(
@@ -107,8 +106,8 @@ def test_through_other_files(source: str, others: dict[str, str], expected: list
 
 def test_a_star_import_of_a_file_that_imports_horovod_is_blocked() -> None:
     source = "from comm import *\nhvd.rank()\n"
-    assert [rule for rule, _ in found(source, comm="import horovod.torch as hvd\n").refusals] == ["HVD003"]
-    assert not found(source, comm="import torch\n").refusals
+    assert [rule for rule, _ in found(source, comm="import horovod.torch as hvd\n").notices] == ["HVD003"]
+    assert not found(source, comm="import torch\n").notices
 
 
 def test_a_site_knows_its_call_and_its_scope() -> None:

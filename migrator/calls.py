@@ -1,0 +1,162 @@
+"""Which function a call reaches, and which parameter each of its arguments is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.bindings import Binding, Scope, dotted_name
+
+if TYPE_CHECKING:
+    from migrator.api import Module
+
+
+def parameter_of(function: cst.FunctionDef, call: cst.Call, argument: cst.Arg, *, is_bound: bool = False) -> str | None:
+    """The name of the parameter that ``argument`` is for; None where stars hide it.
+
+    ``is_bound`` says that the first parameter, ``self``, is not among the arguments.
+    """
+    if argument.star or any(other.star for other in call.args):
+        return None
+    if argument.keyword is not None:
+        return argument.keyword.value
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    place = next(n for n, other in enumerate(call.args) if other is argument) + is_bound
+    return names[place] if place < len(names) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A function of the program; ``is_bound`` where calls do not name its first parameter."""
+
+    function: cst.FunctionDef
+    module: Module
+    is_bound: bool
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that the function opens."""
+        return self.module.index.scopes[id(self.function)]
+
+    def parameter(self, name: str) -> cst.Param | None:
+        """The parameter of this name, where it is neither starred nor positional only."""
+        return next((p for p in self.parameters if p.name.value == name), None)
+
+    @property
+    def parameters(self) -> Sequence[cst.Param]:
+        """The parameters that can be given by name."""
+        return (*self.function.params.params, *self.function.params.kwonly_params)
+
+
+class Functions:
+    """The functions of a program by their names, and who calls them."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self.modules = modules
+        self.by_name: dict[str, list[Definition]] = {}
+        for module in modules:
+            for function in module.index.functions:
+                definition = Definition(function, module, _is_bound(function, module))
+                for name in self.called_as(definition):
+                    self.by_name.setdefault(name, []).append(definition)
+
+    def reached(self, call: cst.Call, module: Module) -> list[Definition]:
+        """The functions that ``call`` may mean, by their name; none where it means anything else."""
+        if isinstance(call.func, cst.Name):
+            bindings = module.index.scope_of(call).lookup(call.func.value)
+            if not bindings or not all(_is_own(binding, module) for binding in bindings):
+                return []
+            return self.named(*(_exported_name(binding) for binding in bindings))
+        if isinstance(call.func, cst.Attribute):
+            if call.func.attr.value == "__init__":
+                return self.named(*_bases_around(call, module))
+            return self.named(call.func.attr.value)
+        return []
+
+    def named(self, *names: str) -> list[Definition]:
+        """The functions, and the constructors of classes, that are called by one of ``names``."""
+        return [definition for name in names for definition in self.by_name.get(name, ())]
+
+    def calls(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
+        """Every place that may call ``definition``: a call, or the node that names it where it is not called."""
+        for name in self.called_as(definition):
+            for module in self.modules:
+                attributes = (node for node in module.index.attributes[name] if _may_mean(node, definition, module))
+                for node in (*(reference.node for reference in module.index.references[name]), *attributes):
+                    call = module.index.parent(node)
+                    yield module, call if isinstance(call, cst.Call) and call.func is node else node
+        if definition.function.name.value == "__init__":
+            yield from self.calls_of_bases(definition)
+
+    def calls_of_bases(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
+        """``super().__init__(...)`` and ``Base.__init__(self, ...)`` that reach the constructor ``definition``."""
+        for module in self.modules:
+            for node in module.index.attributes["__init__"]:
+                call = module.index.parent(node)
+                if isinstance(call, cst.Call) and call.func is node:
+                    names = _bases_around(call, module)
+                    if any(found.function is definition.function for found in self.named(*names)):
+                        yield module, call
+
+    def called_as(self, definition: Definition) -> Iterator[str]:
+        """The name by which a function is called; of a constructor, the names of its class and its heirs."""
+        if definition.function.name.value != "__init__":
+            yield definition.function.name.value
+            return
+        holders = definition.module.index.ancestors(definition.function)
+        owner = next((holder for holder in holders if isinstance(holder, cst.ClassDef)), None)
+        if owner is not None:
+            yield from self.with_heirs(owner.name.value, set())
+
+    def with_heirs(self, name: str, seen: set[str]) -> Iterator[str]:
+        """``name`` and the classes that have no constructor of their own and inherit that of ``name``."""
+        if name in seen:
+            return
+        seen.add(name)
+        yield name
+        for module in self.modules:
+            for reference in module.index.references[name]:
+                argument = module.index.parent(reference.node)
+                owner = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+                if isinstance(owner, cst.ClassDef) and not _has_constructor(owner):
+                    yield from self.with_heirs(owner.name.value, seen)
+
+
+def _has_constructor(owner: cst.ClassDef) -> bool:
+    return any(isinstance(part, cst.FunctionDef) and part.name.value == "__init__" for part in owner.body.body)
+
+
+def _bases_around(call: cst.Call, module: Module) -> list[str]:
+    """The names of the bases of the class in which ``call`` stands."""
+    owner = next((h for h in module.index.ancestors(call) if isinstance(h, cst.ClassDef)), None)
+    return [dotted_name(base.value).rpartition(".")[2] for base in owner.bases] if owner is not None else []
+
+
+def _is_bound(function: cst.FunctionDef, module: Module) -> bool:
+    """Whether ``function`` is a method that gets its first parameter from the object it is called on."""
+    around = next((h for h in module.index.ancestors(function) if isinstance(h, (cst.ClassDef, cst.FunctionDef))), None)
+    static = any(dotted_name(d.decorator) == "staticmethod" for d in function.decorators)
+    return isinstance(around, cst.ClassDef) and not static
+
+
+def _may_mean(node: cst.Attribute, definition: Definition, module: Module) -> bool:
+    """Whether ``node``, called like ``definition``, may be it: a plain function is found through a module only."""
+    root = dotted_name(node.value).partition(".")[0]
+    bindings = module.index.scope_of(node).lookup(root) if root else ()
+    through_module = bool(bindings) and all(binding.kind == "import" for binding in bindings)
+    return definition.is_bound or definition.function.name.value == "__init__" or through_module
+
+
+def _is_own(binding: Binding, module: Module) -> bool:
+    """Whether ``binding`` is a function or class of the module, or comes from another file of the project."""
+    if binding.kind == "definition":
+        return True
+    holder = (binding.symbol or "").rpartition(".")[0]
+    return binding.kind == "import" and bool({holder, binding.symbol} & module.project)
+
+
+def _exported_name(binding: Binding) -> str:
+    return (binding.symbol or binding.name).rpartition(".")[2]
