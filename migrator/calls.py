@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -51,17 +53,27 @@ class Definition:
         return (*self.function.params.params, *self.function.params.kwonly_params)
 
 
+def definition_of(function: cst.FunctionDef, module: Module) -> Definition:
+    """``function`` of ``module``, with how it is called."""
+    return Definition(function, module, _is_bound(function, module))
+
+
 class Functions:
     """The functions of a program by their names, and who calls them."""
 
     def __init__(self, modules: Sequence[Module]) -> None:
         self.modules = modules
-        self.by_name: dict[str, list[Definition]] = {}
-        for module in modules:
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[Definition]]:
+        """The functions, under every name that they are called by."""
+        found: dict[str, list[Definition]] = defaultdict(list)
+        for module in self.modules:
             for function in module.index.functions:
-                definition = Definition(function, module, _is_bound(function, module))
+                definition = definition_of(function, module)
                 for name in self.called_as(definition):
-                    self.by_name.setdefault(name, []).append(definition)
+                    found[name].append(definition)
+        return found
 
     def reached(self, call: cst.Call, module: Module) -> list[Definition]:
         """The functions that ``call`` may mean, by their name; none where it means anything else."""

@@ -18,7 +18,7 @@ import libcst as cst
 
 from migrator.api import Finding, Module
 from migrator.bindings import Binding, Scope, dotted_name
-from migrator.calls import Definition, Functions, parameter_of
+from migrator.calls import Definition, Functions, definition_of, parameter_of
 from migrator.edits import Drop, Edit, Remove, Replace, Template
 
 FLAG_NAMES = ("is_distributed", "uses_process_group", "is_distributed_run")
@@ -90,6 +90,7 @@ class Carried:
     questions: tuple[Question, ...] = ()
     findings: Mapping[int, tuple[Finding, ...]] = field(default_factory=dict)
     flags: frozenset[Carrier] = frozenset()
+    functions: Functions = field(default_factory=lambda: Functions(()))
 
     def symbol(self, scope: Scope, name: str) -> str | None:
         """The module that ``name`` of ``scope`` stands for."""
@@ -121,11 +122,7 @@ class _Search:
         self.reasons: dict[Carrier, str] = {}
         self.refused: dict[int, str] = {}
         self.waiting: list[Carrier] = []
-
-    @cached_property
-    def functions(self) -> Functions:
-        """The functions of the program."""
-        return Functions(self.modules)
+        self.functions = Functions(modules)
 
     @cached_property
     def assigned(self) -> Mapping[int, Binding]:
@@ -237,7 +234,7 @@ class _Search:
         elif isinstance(holder, cst.Param) and holder.default is value:
             function = module.index.parent(module.index.parent(holder) or holder)
             if isinstance(function, cst.FunctionDef):
-                yield from self.parameter(Definition(function, module, False), holder.name.value)
+                yield from self.parameter(definition_of(function, module), holder.name.value)
 
     def parameters(self, call: cst.Call, argument: cst.Arg, module: Module) -> Iterator[Carrier]:
         for definition in self.functions.reached(call, module):
@@ -273,6 +270,7 @@ class _Search:
             questions=tuple(q for q in self.questions if q.carrier in clear and q.carrier not in flags),
             findings={id(module): tuple(outcome.findings(module)) for module in self.modules},
             flags=flags,
+            functions=self.functions,
         )
 
     def given(self, carrier: Carrier) -> Iterator[Flow]:
@@ -318,8 +316,7 @@ class _Search:
         if not isinstance(parameter, cst.Param) or not isinstance(function, cst.FunctionDef):
             self.reasons[carrier] = "it is the parameter of a lambda"
             return
-        definitions = self.functions.named(*self.functions.called_as(Definition(function, module, False)))
-        own = next(d for d in definitions if d.function is function)
+        own = definition_of(function, module)
         if own.parameter(binding.name) is None:
             self.reasons[carrier] = "its parameter is starred, or cannot be given by name"
         if parameter.default is not None:

@@ -38,8 +38,9 @@ _PAGES = {
     STAR: (
         "star-import",
         "a star import hides which names come from Horovod",
-        "``from horovod.torch import *`` binds some sixty names, ``size``, ``rank`` and ``join`` among them. The\n"
-        "program is blocked: import the names that the file uses, then migrate.",
+        "``from horovod.torch import *`` binds some sixty names, ``size``, ``rank`` and ``join`` among them; those\n"
+        "that rules know are followed. A name that nothing in the file binds and no rule knows may come from there\n"
+        "too, which blocks the program: import it by name, then migrate.",
     ),
     OPTIONAL: (
         "bound-twice",

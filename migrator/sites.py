@@ -13,9 +13,10 @@ from migrator.api import Finding, Module, Site
 from migrator.bindings import Binding, Reference, Scope, children_of, dotted_name
 from migrator.carriers import Carried, Carrier, Question, follow
 from migrator.layout import Span
-from migrator.notices import ESCAPES, OPTIONAL, STAR, STRING
+from migrator.notices import ESCAPES, OPTIONAL, STAR
 from migrator.registry import Registry, Rule
-from migrator.verify import comment_spans
+from migrator.stars import BUILT_IN, bind_stars, unbound_names
+from migrator.strings import in_type_comments, specifications, strings
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Resolver:
     carried: Carried = field(default_factory=Carried)
 
     def following(self, modules: Sequence[Module]) -> Resolver:
-        """This resolver, with what ``modules`` hand on from one to another."""
+        """This resolver, with what ``modules`` hand on from one to another; star imports get bindings."""
+        bind_stars(modules, self)
         return replace(self, carried=follow(modules, self))
 
     def canonical(self, symbol: str) -> str:
@@ -73,6 +75,10 @@ class Resolver:
     def is_rooted(self, symbol: str) -> bool:
         """Whether ``symbol`` lies under what rules answer for."""
         return any(_under(symbol, root) for root in self.registry.roots)
+
+    def is_known(self, symbol: str) -> bool:
+        """Whether a rule answers for ``symbol``, or for something that it holds."""
+        return self.rule_for(symbol) is not None or self.is_module(symbol)
 
     def rule_for(self, symbol: str) -> Rule | None:
         """The rule of ``symbol``, under whichever of its names."""
@@ -120,15 +126,16 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         notices.append((ESCAPES, _blocked(binding.node, f"{binding.name!r} is bound again in a class, from itself")))
         bindings = [other for other in bindings if other.name != binding.name]
     notices += _stars(module, resolver)
-    notices += _strings(module, bindings)
+    notices += strings(module, bindings)
+    notices += _handed_in(module, resolver)
     named = {f.node.raw_value for _, f in notices if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
     bindings = [b for b in bindings if not any(b.name in re.findall(r"\w+", value) for value in named)]
     return Found(
-        tuple(search.sites),
+        (*search.sites, *specifications(module)),
         tuple(notices),
         tuple(bindings),
         frozenset(search.leads),
-        tuple(_in_type_comments(module, bindings, resolver)),
+        tuple(in_type_comments(module, bindings, resolver)),
         frozenset(id(b.node) for b in bindings if b.symbol is not None and resolver.runs_code(b.symbol, module)),
     )
 
@@ -163,16 +170,22 @@ class _Search:
                 self.use(use, symbol, scope)
             self.notices += _by_string(name, scope, self.module, self.resolver)
             return
-        self.bindings += (b for b in relevant if b.kind != "parameter" and not self.resolver.carried.is_flag(b))
+        self.bindings += (b for b in relevant if self.may_go(b))
         rooted = self.resolver.is_rooted
         self.leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not rooted(s)}
         uses = [r for r in self.module.index.references[name] if r.scope.home(name) is scope]
-        if len(set(symbols)) > 1:
+        if len({self.resolver.canonical(symbol or "") for symbol in symbols}) > 1:
             self.notices += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
             return
         home = _import_scope(relevant[0], self.module, self.resolver)
         for reference in uses:
             self.use(Use(reference.node, reference.scope), str(symbols[0]), home)
+
+    def may_go(self, binding: Binding) -> bool:
+        """Whether ``binding`` is of no use once nothing refers to it: not a parameter, or a name among many."""
+        if binding.kind == "parameter" or self.resolver.carried.is_flag(binding):
+            return False
+        return not isinstance(binding.node, cst.ImportFrom) or self.resolver.is_relevant(binding.symbol or "")
 
     def attributes(self, carrier: Carrier, symbol: str) -> None:
         """Uses of the module through an attribute that it is kept in."""
@@ -315,76 +328,59 @@ def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference]
 
 
 def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
+    """Star imports of Horovod, where some of the names that the file takes from them are not known."""
     for statement, source in module.index.stars:
-        exporter = resolver.find(module, source)
-        leaks = exporter is not None and any(
-            resolver.is_relevant(resolver.symbol(binding, exporter) or "-")
-            for found in exporter.index.scope.bindings.values()
-            for binding in found
-        )
-        if leaks or (resolver.is_relevant(source) and resolver.is_module(source)):
-            yield STAR, _blocked(statement, f"the star import hides which names of {source} this file uses")
+        if resolver.is_relevant(source) and resolver.is_module(source):
+            unknown = [name for name in unbound_names(module) if name not in BUILT_IN]
+            if unknown or not resolver.is_rooted(source):
+                names = ", ".join(map(repr, unknown[:3])) or "everything"
+                yield STAR, _blocked(statement, f"the star import may be where {names} comes from: import it by name")
 
 
-_TYPE_COMMENT = re.compile(r"#\s*type:\s*(?!ignore\b)")
-_CHAIN = re.compile(r"\b\w+(?:\.\w+)+")
+def _handed_in(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
+    """Uses of ``hvd``, or ``self.hvd``, that code out of sight must have given a meaning: most likely Horovod."""
+    index = module.index
+    for name in _CUSTOMARY:
+        named = [r.node for r in index.references[name] if _is_open(r, name, resolver)]
+        stored = any(isinstance(index.parent(node), cst.AssignTarget) for node in index.attributes[name])
+        known = stored or Carrier("attribute", name) in resolver.carried.symbols
+        kept = [] if known else [n for n in index.attributes[name] if not _is_imported(n, module)]
+        for node in (*named, *kept):
+            use = index.parent(node)
+            if isinstance(use, cst.Attribute) and use.value is node and _is_horovods(use.attr.value, resolver):
+                message = f"{name!r} comes from code out of sight, and is used as Horovod is: give its file too"
+                yield ESCAPES, _blocked(node, message)
 
 
-def _in_type_comments(module: Module, bindings: Sequence[Binding], resolver: Resolver) -> Iterator[tuple[Span, Site]]:
-    """Uses that no parser sees: ``# type: (hvd.Compression) -> None``."""
-    known = {b.name: b for b in bindings if b.scope.kind == "module"}
-    if not known or "type:" not in module.text:
-        return
-    for comment in comment_spans(module.text):
-        text = module.text[comment.start : comment.end]
-        if not _TYPE_COMMENT.match(text):
-            continue
-        for chain in _CHAIN.finditer(text):
-            root, _, rest = chain[0].partition(".")
-            if root in known:
-                span = Span(comment.start + chain.start(), comment.start + chain.end())
-                symbol = resolver.registry.canonical(f"{resolver.symbol(known[root], module)}.{rest}")
-                scope = module.index.scope
-                yield span, Site(symbol, cst.parse_expression(chain[0]), None, module, scope, scope)
+_CUSTOMARY = ("hvd", "horovod")
 
 
-_DOTTED = re.compile(r"(horovod|sparkdl)(\.\w+)+")
+def _is_open(reference: Reference, name: str, resolver: Resolver) -> bool:
+    """Whether ``reference`` is to a parameter that was not followed, or to nothing that the module binds."""
+    home = reference.scope.home(name)
+    if home is None:
+        return True
+    parameters = all(b.kind == "parameter" for b in home.bindings[name]) and isinstance(home.node, cst.FunctionDef)
+    return parameters and resolver.carried.symbol(home, name) is None and not _is_called_in_sight(home, resolver)
 
 
-def _strings(module: Module, bindings: Sequence[Binding]) -> Iterator[tuple[str, Finding]]:
-    exported = {b.name for b in bindings if b.scope.kind == "module"}
-    names = {b.name for b in bindings}
-    for node in module.index.strings:
-        value = node.raw_value
-        if value in exported and _in_all(node, module):
-            yield ESCAPES, _blocked(node, f"{value!r} is exported to other files, which would no longer find it")
-        elif _DOTTED.fullmatch(value):
-            yield STRING, _named(node, value, module)
-        elif value.lower() == "horovod":
-            message = "the string selects Horovod by configuration; what it selects must change with it"
-            yield STRING, Finding(node, "review", message)
-        elif names and _is_annotation(node, module) and set(re.findall(r"\w+(?=\.)", value)) & names:
-            yield STRING, _blocked(node, "the annotation in quotes names Horovod")
+def _is_called_in_sight(scope: Scope, resolver: Resolver) -> bool:
+    """Whether every call of the function that opens ``scope`` is in sight, so that what it is given is known."""
+    functions = resolver.carried.functions
+    own = [d for found in functions.by_name.values() for d in found if d.function is scope.node]
+    calls = [call for definition in own[:1] for _, call in functions.calls(definition)]
+    return bool(calls) and all(isinstance(call, cst.Call) for call in calls)
 
 
-def _named(node: cst.SimpleString, value: str, module: Module) -> Finding:
-    holder = next((a for a in module.index.ancestors(node) if isinstance(a, cst.Call)), None)
-    if holder is not None and dotted_name(holder.func).rpartition(".")[2] in ("import_module", "__import__"):
-        return _blocked(node, f"{value} is imported by name at run time")
-    return Finding(node, "review", f"the string names {value}, which the migrated program does not call")
+def _is_imported(node: cst.Attribute, module: Module) -> bool:
+    root = dotted_name(node.value).partition(".")[0]
+    bindings = module.index.scope_of(node).lookup(root) if root else ()
+    return bool(bindings) and all(binding.kind == "import" for binding in bindings)
 
 
-def _in_all(node: cst.CSTNode, module: Module) -> bool:
-    for holder in module.index.ancestors(node):
-        if isinstance(holder, cst.Assign):
-            return any(dotted_name(target.target) == "__all__" for target in holder.targets)
-        if isinstance(holder, cst.AugAssign):
-            return dotted_name(holder.target) == "__all__"
-    return False
-
-
-def _is_annotation(node: cst.CSTNode, module: Module) -> bool:
-    return any(isinstance(holder, cst.Annotation) for holder in module.index.ancestors(node))
+def _is_horovods(name: str, resolver: Resolver) -> bool:
+    modules = {symbol.rpartition(".")[0] for symbol in resolver.registry.by_symbol}
+    return any(resolver.rule_for(f"{module}.{name}") for module in modules if module.startswith("horovod."))
 
 
 def _is_quiet(statement: cst.CSTNode) -> bool:

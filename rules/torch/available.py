@@ -24,6 +24,16 @@ from migrator.api import Context, Finding, Site, cst, expression, rule
 from .names import DIST
 
 
+@rule("HVD120", "available", symbols=["horovod.__spec__"])
+def installed(site: Site, context: Context) -> Finding:
+    assert isinstance(site.node, cst.SimpleString)
+    quote = site.node.quote
+    message = (
+        "whether Horovod is installed → whether torch.distributed is: where it was not, the program now joins a group"
+    )
+    return site.replace(expression(f"{quote}torch.distributed{quote}"), class_="review", message=message)
+
+
 @rule("HVD120", "available", symbols=["horovod.torch.__bool__", "horovod.__bool__"])
 def available(site: Site, context: Context) -> Finding:
     new = "dist.is_available()"
