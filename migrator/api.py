@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import libcst as cst
 
 from migrator.bindings import Binding, Index, Reference, Scope, children_of, dotted_name
+from migrator.calls import Definition, Functions, parameter_of
 from migrator.config import Settings
 from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template, Unwrap
 from migrator.registry import REGISTRY, Answer, Rule, documentation_of
@@ -22,6 +23,7 @@ from migrator.result import Class
 __all__ = [
     "Binding",
     "Context",
+    "Definition",
     "Drop",
     "Edit",
     "Finding",
@@ -45,6 +47,7 @@ __all__ = [
     "cst",
     "dotted_name",
     "expression",
+    "parameter_of",
     "planner",
     "rule",
 ]
@@ -80,13 +83,23 @@ class Finding:
 class Module:
     """One file of a program, parsed and indexed; ``path`` is how reports name it.
 
-    ``project`` are the dotted names, as they are imported here, of other files of the project.
+    ``project`` are the dotted names, as they are imported here, of other files of the project; ``functions`` are those
+    of the whole program.
     """
 
     path: str
     text: str
     index: Index
     project: frozenset[str] = frozenset()
+    functions: Functions = field(default_factory=Functions)
+
+    def __post_init__(self) -> None:
+        """Make the module one of its program."""
+        self.functions.modules.append(self)
+
+    def holding(self, node: cst.CSTNode) -> Module:
+        """The module of the program in which ``node`` stands."""
+        return next((module for module in self.functions.modules if id(node) in module.index.order), self)
 
     def source(self, node: cst.CSTNode) -> str:
         """The node's code."""

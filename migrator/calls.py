@@ -53,6 +53,15 @@ class Definition:
         return (*self.function.params.params, *self.function.params.kwonly_params)
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a parameter may be given: ``value``, at ``place``: an argument of a call in ``module``, or its default."""
+
+    module: Module
+    place: cst.Arg | cst.Param
+    value: cst.BaseExpression
+
+
 def definition_of(function: cst.FunctionDef, module: Module) -> Definition:
     """``function`` of ``module``, with how it is called."""
     return Definition(function, module, _is_bound(function, module))
@@ -61,8 +70,8 @@ def definition_of(function: cst.FunctionDef, module: Module) -> Definition:
 class Functions:
     """The functions of a program by their names, and who calls them."""
 
-    def __init__(self, modules: Sequence[Module]) -> None:
-        self.modules = modules
+    def __init__(self) -> None:
+        self.modules: list[Module] = []
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Definition]]:
@@ -91,6 +100,27 @@ class Functions:
     def named(self, *names: str) -> list[Definition]:
         """The functions, and the constructors of classes, that are called by one of ``names``."""
         return [definition for name in names for definition in self.by_name.get(name, ())]
+
+    def given(self, definition: Definition, name: str) -> tuple[list[Given], str]:
+        """What the callers in sight, and its default, give to a parameter; why there may be more, if there may."""
+        found: list[Given] = []
+        parameter = definition.parameter(name)
+        if parameter is None:
+            return found, "its parameter is starred, or cannot be given by name"
+        if parameter.default is not None:
+            found.append(Given(definition.module, parameter, parameter.default))
+        called = definition.function.name.value
+        for module, call in self.calls(definition):
+            if not isinstance(call, cst.Call):
+                if _is_handed_on(call, module, definition):
+                    return found, f"{called} is used as a value, so its callers are not in sight"
+                continue
+            if any(argument.star for argument in call.args):
+                return found, f"a call of {called} has starred arguments"
+            for argument in call.args:
+                if parameter_of(definition.function, call, argument, is_bound=definition.is_bound) == name:
+                    found.append(Given(module, argument, argument.value))
+        return found, ""
 
     def calls(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
         """Every place that may call ``definition``: a call, or the node that names it where it is not called."""
@@ -135,6 +165,14 @@ class Functions:
                 owner = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
                 if isinstance(owner, cst.ClassDef) and not _has_constructor(owner):
                     yield from self.with_heirs(owner.name.value, seen)
+
+
+def _is_handed_on(node: cst.CSTNode, module: Module, definition: Definition) -> bool:
+    """Whether naming a function, or a class, may lead to a call of it that is not in sight."""
+    holder = module.index.parent(node)
+    if definition.function.name.value == "__init__":
+        return not isinstance(holder, (cst.Arg, cst.Annotation, cst.Attribute, cst.Comparison, cst.ComparisonTarget))
+    return not isinstance(holder, (cst.AssignTarget, cst.Attribute))
 
 
 def _has_constructor(owner: cst.ClassDef) -> bool:

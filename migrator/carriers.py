@@ -90,7 +90,7 @@ class Carried:
     questions: tuple[Question, ...] = ()
     findings: Mapping[int, tuple[Finding, ...]] = field(default_factory=dict)
     flags: frozenset[Carrier] = frozenset()
-    functions: Functions = field(default_factory=lambda: Functions(()))
+    functions: Functions = field(default_factory=Functions)
 
     def symbol(self, scope: Scope, name: str) -> str | None:
         """The module that ``name`` of ``scope`` stands for."""
@@ -122,7 +122,7 @@ class _Search:
         self.reasons: dict[Carrier, str] = {}
         self.refused: dict[int, str] = {}
         self.waiting: list[Carrier] = []
-        self.functions = Functions(modules)
+        self.functions = modules[0].functions if modules else Functions()
 
     @cached_property
     def assigned(self) -> Mapping[int, Binding]:
@@ -312,40 +312,14 @@ class _Search:
 
     def passed(self, carrier: Carrier, binding: Binding, module: Module) -> Iterator[Flow]:
         """What the callers of a function give to one of its parameters, and its default."""
-        parameter, function = binding.node, binding.scope.node
-        if not isinstance(parameter, cst.Param) or not isinstance(function, cst.FunctionDef):
+        function = binding.scope.node
+        if not isinstance(function, cst.FunctionDef):
             self.reasons[carrier] = "it is the parameter of a lambda"
             return
-        own = definition_of(function, module)
-        if own.parameter(binding.name) is None:
-            self.reasons[carrier] = "its parameter is starred, or cannot be given by name"
-        if parameter.default is not None:
-            yield Flow(carrier, module, parameter, parameter.default)
-        for caller, call in self.functions.calls(own):
-            yield from self.argument(carrier, binding.name, own, caller, call)
-
-    def argument(
-        self, carrier: Carrier, name: str, own: Definition, caller: Module, call: cst.CSTNode
-    ) -> Iterator[Flow]:
-        if not isinstance(call, cst.Call):
-            if self.is_handed_on(call, caller, own):
-                self.reasons[carrier] = f"{own.function.name.value} is used as a value, so its callers are not in sight"
-            return
-        if any(argument.star for argument in call.args):
-            self.reasons[carrier] = f"a call of {own.function.name.value} has starred arguments"
-            return
-        for argument in call.args:
-            if parameter_of(own.function, call, argument, is_bound=own.is_bound) == name:
-                yield Flow(carrier, caller, argument, argument.value)
-
-    def is_handed_on(self, node: cst.CSTNode, module: Module, own: Definition) -> bool:
-        """Whether naming a function, or a class, may lead to a call of it that is not in sight."""
-        holder = module.index.parent(node)
-        if own.function.name.value == "__init__":
-            return not isinstance(
-                holder, (cst.Arg, cst.Annotation, cst.Attribute, cst.Comparison, cst.ComparisonTarget)
-            )
-        return not isinstance(holder, (cst.AssignTarget, cst.Attribute))
+        found, reason = self.functions.given(definition_of(function, module), binding.name)
+        if reason:
+            self.reasons[carrier] = reason
+        yield from (Flow(carrier, given.module, given.place, given.value) for given in found)
 
     def drop_unclear(self) -> bool:
         """Give up carriers that may be given anything but the module and nothing; whether there were any."""

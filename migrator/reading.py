@@ -12,6 +12,7 @@ import libcst as cst
 
 from migrator.api import Module
 from migrator.bindings import index
+from migrator.calls import Functions
 from migrator.program import imported_modules, locate, root_of_cached
 from migrator.registry import Registry
 from migrator.sites import Found, Resolver, find_sites
@@ -51,6 +52,7 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
     """Parse the files of a program and find its sites; files that cannot be parsed come with the reason."""
     modules: dict[Path, tuple[Input, Source, Module]] = {}
     unreadable: list[Unreadable] = []
+    functions = Functions()
     for given in inputs:
         try:
             source = decode(given.path, given.data)
@@ -58,7 +60,7 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
             modules[given.file] = (
                 given,
                 source,
-                Module(given.path, source.text, found, _project(given.file, given.data)),
+                Module(given.path, source.text, found, _project(given.file, given.data), functions),
             )
         except SourceError as error:
             unreadable.append(Unreadable(given, error.line, error.reason))

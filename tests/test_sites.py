@@ -5,13 +5,19 @@ import pytest
 
 from migrator.api import Module
 from migrator.bindings import index
+from migrator.calls import Functions
 from migrator.registry import load_rules
 from migrator.sites import Found, Resolver, find_sites
 
 
+def read(path: str, text: str, functions: Functions) -> Module:
+    return Module(path, text, index(cst.parse_module(text)), frozenset(), functions)
+
+
 def found(source: str, **others: str) -> Found:
-    modules = {name: Module(f"{name}.py", text, index(cst.parse_module(text))) for name, text in others.items()}
-    module = Module("program.py", source, index(cst.parse_module(source)))
+    functions = Functions()
+    modules = {name: read(f"{name}.py", text, functions) for name, text in others.items()}
+    module = read("program.py", source, functions)
     resolver = Resolver(load_rules(), lambda _, name: modules.get(name.lstrip(".")))
     return find_sites(module, resolver.following([module, *modules.values()]))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from migrator.api import Context, Module, Site, cst, dotted_name
+from migrator.api import Context, Module, Site, cst, dotted_name, parameter_of
 
-from .functions import local_function, parameter_of
+from .functions import local_function
 from .values import possible_values, symbol_of
 
 if TYPE_CHECKING:
