@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import libcst as cst
 
 from migrator.bindings import Binding, Index, Reference, Scope, children_of, dotted_name
-from migrator.calls import Definition, Functions, parameter_of
+from migrator.calls import Definition, Functions, definition_of, parameter_of
 from migrator.config import Settings
 from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template, Unwrap
 from migrator.registry import REGISTRY, Answer, Rule, documentation_of
@@ -45,6 +45,7 @@ __all__ = [
     "answers_for",
     "children_of",
     "cst",
+    "definition_of",
     "dotted_name",
     "expression",
     "parameter_of",
@@ -84,7 +85,7 @@ class Module:
     """One file of a program, parsed and indexed; ``path`` is how reports name it.
 
     ``project`` are the dotted names, as they are imported here, of other files of the project; ``functions`` are those
-    of the whole program.
+    of the whole program; ``symbols`` what was found to be a symbol, by the identity of the node that names it.
     """
 
     path: str
@@ -92,6 +93,7 @@ class Module:
     index: Index
     project: frozenset[str] = frozenset()
     functions: Functions = field(default_factory=Functions)
+    symbols: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the module one of its program."""

@@ -120,6 +120,7 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
     """Resolve every reference of ``module``; what cannot be followed is refused with its reason."""
     search = _Search(module, resolver)
     search.run()
+    module.symbols.update((id(site.node), site.symbol) for site in search.sites)
     bindings = search.bindings
     notices = [*search.notices, *((ESCAPES, f) for f in resolver.carried.findings.get(id(module), ()))]
     for binding in _hidden(module, bindings):

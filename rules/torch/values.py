@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.api import Binding, Index, Module, children_of, cst, dotted_name
+from migrator.api import Binding, Index, Module, children_of, cst, definition_of, dotted_name
 
 MAX_DEPTH = 6
 
@@ -12,8 +12,10 @@ MAX_DEPTH = 6
 def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
     """The expressions that ``node`` may stand for: both arms of a conditional, the assignments that may reach it.
 
-    None is among them where something else, out of sight, may decide.
+    A parameter may be what its callers give it, an attribute of ``self`` what its class stores in it. None is among
+    them where something else, out of sight, may decide.
     """
+    module = module.holding(node)
     if depth > MAX_DEPTH:
         yield None
     elif isinstance(node, cst.IfExp):
@@ -23,10 +25,44 @@ def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) ->
         for binding in reaching(node, bindings, module.index):
             if binding.kind == "assignment" and binding.value is not None:
                 yield from possible_values(binding.value, module, depth + 1)
+            elif binding.kind == "parameter":
+                yield from _given(binding, module, depth + 1)
             else:
                 yield node if binding.kind == "import" else None
+    elif isinstance(node, cst.Attribute) and dotted_name(node.value) == "self":
+        yield from _stored(node, module, depth + 1)
     else:
         yield node
+
+
+def _given(binding: Binding, module: Module, depth: int) -> Iterator[cst.BaseExpression | None]:
+    """What the callers of a function give to the parameter ``binding``; None where some are not in sight."""
+    function = binding.scope.node
+    if not isinstance(function, cst.FunctionDef):
+        yield None
+        return
+    given, more = module.functions.given(definition_of(function, module), binding.name)
+    if more or not any(isinstance(found.place, cst.Arg) for found in given):
+        yield None
+    for found in given:
+        yield from possible_values(found.value, found.module, depth)
+
+
+def _stored(node: cst.Attribute, module: Module, depth: int) -> Iterator[cst.BaseExpression | None]:
+    """What the class around ``node`` stores in the attribute of ``self``; the attribute itself where it does not."""
+    owner = _class_around(node, module)
+    targets = [n for n in module.index.attributes[node.attr.value] if _class_around(n, module) is owner]
+    holders = [module.index.parent(target) for target in targets]
+    assigns = [module.index.parent(h) if isinstance(h, cst.AssignTarget) else h for h in holders]
+    values = [a.value for a in assigns if isinstance(a, (cst.Assign, cst.AnnAssign)) and a.value is not None]
+    if not values or owner is None or any(isinstance(a, (cst.AugAssign, cst.Del)) for a in assigns):
+        yield node
+    for value in values if owner is not None else ():
+        yield from possible_values(value, module, depth)
+
+
+def _class_around(node: cst.CSTNode, module: Module) -> cst.ClassDef | None:
+    return next((holder for holder in module.index.ancestors(node) if isinstance(holder, cst.ClassDef)), None)
 
 
 def reaching(node: cst.CSTNode, bindings: Sequence[Binding], index: Index) -> Sequence[Binding]:
@@ -56,6 +92,9 @@ def reaching(node: cst.CSTNode, bindings: Sequence[Binding], index: Index) -> Se
 
 def symbol_of(node: cst.CSTNode, module: Module) -> str:
     """The dotted name of what ``node`` names, through the imports of its module; empty if it names nothing imported."""
+    module = module.holding(node)
+    if known := module.symbols.get(id(node)):
+        return known
     name = dotted_name(node) if isinstance(node, cst.BaseExpression) else ""
     root, _, rest = name.partition(".")
     symbols = {binding.symbol for binding in module.index.scope_of(node).lookup(root)} if root else set()
