@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.bindings import Binding, Scope, dotted_name
+from migrator.bindings import Binding, Reference, Scope, dotted_name
 
 if TYPE_CHECKING:
     from migrator.api import Module
@@ -90,12 +90,21 @@ class Functions:
             bindings = module.index.scope_of(call).lookup(call.func.value)
             if not bindings or not all(_is_own(binding, module) for binding in bindings):
                 return []
-            return self.named(*(_exported_name(binding) for binding in bindings))
+            return [found for binding in bindings for found in self.bound(binding, module)]
         if isinstance(call.func, cst.Attribute):
             if call.func.attr.value == "__init__":
                 return self.named(*_bases_around(call, module))
             return self.named(call.func.attr.value)
         return []
+
+    def bound(self, binding: Binding, module: Module) -> Iterator[Definition]:
+        """The functions that ``binding`` of ``module`` may be: its own, or those of other files of that name."""
+        for definition in self.named((binding.symbol or binding.name).rpartition(".")[2]):
+            if binding.kind == "import":
+                if definition.module is not module:
+                    yield definition
+            elif isinstance(binding.node, cst.ClassDef) or definition.function is binding.node:
+                yield definition
 
     def named(self, *names: str) -> list[Definition]:
         """The functions, and the constructors of classes, that are called by one of ``names``."""
@@ -127,7 +136,8 @@ class Functions:
         for name in self.called_as(definition):
             for module in self.modules:
                 attributes = (node for node in module.index.attributes[name] if _may_mean(node, definition, module))
-                for node in (*(reference.node for reference in module.index.references[name]), *attributes):
+                names = (r.node for r in module.index.references[name] if _may_name(r, definition, module))
+                for node in (*names, *attributes):
                     call = module.index.parent(node)
                     yield module, call if isinstance(call, cst.Call) and call.func is node else node
         if definition.function.name.value == "__init__":
@@ -192,6 +202,14 @@ def _is_bound(function: cst.FunctionDef, module: Module) -> bool:
     return isinstance(around, cst.ClassDef) and not static
 
 
+def _may_name(reference: Reference, definition: Definition, module: Module) -> bool:
+    """Whether ``reference``, of the name of ``definition``, may be it: other files have functions of that name too."""
+    bindings = reference.scope.lookup(reference.node.value)
+    if module is definition.module or definition.function.name.value == "__init__":
+        return True
+    return any(binding.kind == "import" for binding in bindings) or not bindings
+
+
 def _may_mean(node: cst.Attribute, definition: Definition, module: Module) -> bool:
     """Whether ``node``, called like ``definition``, may be it: a plain function is found through a module only."""
     root = dotted_name(node.value).partition(".")[0]
@@ -206,7 +224,3 @@ def _is_own(binding: Binding, module: Module) -> bool:
         return True
     holder = (binding.symbol or "").rpartition(".")[0]
     return binding.kind == "import" and bool({holder, binding.symbol} & module.project)
-
-
-def _exported_name(binding: Binding) -> str:
-    return (binding.symbol or binding.name).rpartition(".")[2]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from migrator.api import Context, Module, Site, cst, dotted_name, parameter_of
+from migrator.api import Context, Module, Site, cst, definition_of, dotted_name, parameter_of
 
 from .functions import local_function
 from .values import possible_values, symbol_of
@@ -19,9 +19,19 @@ SYNCHRONIZE = "horovod.torch.DistributedOptimizer.synchronize"
 SKIP = "horovod.torch.DistributedOptimizer.skip_synchronize"
 UNKNOWN = "horovod.torch.DistributedOptimizer.synchronize.unknown"
 REDUCE = "horovod.torch.DistributedOptimizer.step"
+CLOSURE = "horovod.torch.DistributedOptimizer.step.closure"
 
 _KEEPS_NOTHING = ("step", "unscale_", "isinstance", "print", "len", "save", "append")
 _KNOWN = ("Scheduler", "LR", "lr_scheduler", "Warm", "Cosine", "adjust", "learning_rate", "Optimizer")
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A ``step(closure)``: the call, and the backward in the function that it is given, where that is in sight."""
+
+    module: Module
+    step: cst.Call
+    backward: cst.Call | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +45,19 @@ class OptimizerUses:
     scaled: tuple[tuple[Module, cst.Call], ...]
     unscaled: tuple[tuple[Module, cst.Call], ...]
     steps_in_sight: bool
-    has_closure: bool
+    closures: tuple[Closure, ...]
     fallback: Site | None
     unknown: tuple[tuple[Module, cst.Call], ...] = ()
 
     @property
     def needs_names(self) -> bool:
         """Whether the reduction must be called by name: it has to come before something else than the step."""
-        return bool(self.synchronized or self.skipped or self.scaled)
+        return bool(self.synchronized or self.skipped or self.scaled or self.closures)
+
+    @property
+    def closures_in_sight(self) -> bool:
+        """Whether it is known where each closure goes backward."""
+        return all(closure.backward is not None for closure in self.closures)
 
     def is_step(self, call: cst.Call) -> bool:
         """Whether ``call`` steps one of the optimizers, itself or through a gradient scaler."""
@@ -62,6 +77,11 @@ class OptimizerUses:
                 place = self.first_unscale(module, call) or call
                 yield self.site(REDUCE, place.func, place, module)
 
+        for closure in self.closures:
+            plan = plan_of(self.optimizer(closure.module, closure.step), closure.module)
+            if closure.backward is not None and plan is not None and plan.strategy == "optimizer":
+                yield self.site(CLOSURE, closure.backward.func, closure.backward, closure.module)
+
     def site(self, symbol: str, node: cst.BaseExpression, call: cst.Call, module: Module) -> Site:
         home = module.index.scope
         if self.fallback is not None and self.fallback.module is module:
@@ -70,8 +90,13 @@ class OptimizerUses:
 
     def unreduced(self) -> Iterator[tuple[Module, cst.Call]]:
         """The steps, plain or scaled, before which nothing has reduced the gradients."""
+        own = {id(closure.step) for closure in self.closures}
         for module, call in (*self.steps, *self.scaled):
-            if not self.is_skipping(module, call) and not self.follows_synchronize(module, call):
+            if (
+                id(call) not in own
+                and not self.is_skipping(module, call)
+                and not self.follows_synchronize(module, call)
+            ):
                 yield module, call
 
     def is_scaled(self, call: cst.Call) -> bool:
@@ -91,7 +116,8 @@ class OptimizerUses:
         return any(id(h) in known and id(inner) not in known for h, inner in branches for known in around)
 
     def optimizer(self, module: Module, call: cst.Call) -> cst.BaseExpression:
-        """The optimizer of ``optimizer.step()``, or of ``scaler.step(optimizer)``."""
+        """The optimizer of ``optimizer.step()``, of ``scaler.step(optimizer)`` or of a closure's backward."""
+        call = next((closure.step for closure in self.closures if closure.backward is call), call)
         if self.is_scaled(call) or any(call is other for _, other in self.unscaled):
             return call.args[0].value
         assert isinstance(call.func, cst.Attribute)
@@ -140,8 +166,9 @@ class OptimizerUses:
 
 def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
     """Find the uses in every module of the program."""
-    names = frozenset(
-        dotted_name(site.assigned_to).rpartition(".")[2] for site in wrappers if site.assigned_to is not None
+    targets = [site.assigned_to for site in wrappers]
+    names = _with_returned(
+        {dotted_name(target).rpartition(".")[2] for target in targets if target is not None}, context
     )
     found = _Search(names)
     for module in context.modules:
@@ -155,11 +182,52 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         tuple(found.steps),
         tuple(found.scaled),
         tuple(found.unscaled),
-        found.steps_in_sight and bool(names) and len(names) == len(wrappers),
-        found.has_closure,
+        found.steps_in_sight and bool(names) and all(target is not None for target in targets),
+        tuple(found.closures),
         wrappers[0] if wrappers else context.sites[0] if context.sites else None,
         tuple(found.unknown) if context.sites else (),
     )
+
+
+def _with_returned(names: set[str], context: Context) -> frozenset[str]:
+    """``names``, and those under which the optimizers are known where functions return them to."""
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        for module in context.modules:
+            for node in _named(name, module):
+                more = {other for other in returned_as(node, module) if other} - names
+                names |= more
+                waiting += more
+    return frozenset(names)
+
+
+def returned_as(node: cst.BaseExpression, module: Module) -> list[str]:
+    """The names that the callers of a function give to what it returns of ``node``; an empty one where they do not.
+
+    An empty list where it is not returned, alone or in a tuple, or is not in sight of any caller.
+    """
+    holder, place = module.index.parent(node), -1
+    if isinstance(holder, cst.Element) and isinstance(parts := module.index.parent(holder), cst.Tuple):
+        place = next(number for number, element in enumerate(parts.elements) if element is holder)
+        holder = module.index.parent(parts)
+    function = next((h for h in module.index.ancestors(node) if isinstance(h, cst.FunctionDef)), None)
+    if not isinstance(holder, cst.Return) or function is None:
+        return []
+    calls = module.functions.calls(definition_of(function, module))
+    return [_assigned(other.index.parent(call), place) for other, call in calls]
+
+
+def _assigned(statement: cst.CSTNode | None, place: int) -> str:
+    """The last name of what ``statement`` assigns to, or to the part of it at ``place``; empty where it does not."""
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return ""
+    target: cst.BaseExpression = statement.targets[0].target
+    if place >= 0:
+        if not isinstance(target, cst.Tuple) or place >= len(target.elements):
+            return ""
+        target = target.elements[place].value
+    return dotted_name(target).rpartition(".")[2]
 
 
 class _Search:
@@ -173,23 +241,23 @@ class _Search:
         self.unknown: list[tuple[Module, cst.Call]] = []
         self.parameters: set[tuple[int, str]] = set()
         self.steps_in_sight = True
-        self.has_closure = False
+        self.closures: list[Closure] = []
 
     def follow(self, module: Module) -> None:
         """Find the parameters of the module's functions that an optimizer is handed to."""
-        waiting = [node for name in self.names for node in _named(name, module)]
+        waiting = [(module, node) for name in self.names for node in _named(name, module)]
         while waiting:
-            argument = module.index.parent(waiting.pop())
-            call = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
-            function = local_function(call.func, module) if isinstance(call, cst.Call) else None
-            if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or function is None:
+            here, node = waiting.pop()
+            argument = here.index.parent(node)
+            call = here.index.parent(argument) if isinstance(argument, cst.Arg) else None
+            if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
                 continue
-            name = parameter_of(function, call, argument)
-            scope = module.index.scopes[id(function)]
-            if name is not None and (id(scope), name) not in self.parameters:
-                self.parameters.add((id(scope), name))
-                references = module.index.references[name]
-                waiting += [r.node for r in references if r.scope.home(name) is scope]
+            for called in here.functions.reached(call, here):
+                name = parameter_of(called.function, call, argument, is_bound=called.is_bound)
+                if name is not None and (id(called.scope), name) not in self.parameters:
+                    self.parameters.add((id(called.scope), name))
+                    references = called.module.index.references[name]
+                    waiting += [(called.module, r.node) for r in references if r.scope.home(name) is called.scope]
 
     def search(self, module: Module) -> None:
         skipping = module.index.attributes["skip_synchronize"]
@@ -201,7 +269,7 @@ class _Search:
                 continue
             if dotted_name(attribute.value) in known or self.is_optimizer(attribute.value, module):
                 self.synchronized.append((module, call))
-            elif not _is_event(attribute.value, module):
+            elif not _is_foreign(attribute.value, module):
                 self.unknown.append((module, call))
         for attribute in module.index.attributes["step"]:
             if call := _called(attribute, module):
@@ -215,7 +283,7 @@ class _Search:
     def step(self, attribute: cst.Attribute, call: cst.Call, module: Module) -> None:
         if self.is_optimizer(attribute.value, module):
             self.steps.append((module, call))
-            self.has_closure |= bool(call.args)
+            self.closures += _closures(call, module)
             self.steps_in_sight &= self.is_ours(attribute.value, module)
         elif call.args and self.is_optimizer(call.args[0].value, module):
             self.scaled.append((module, call))
@@ -246,10 +314,10 @@ class _Search:
         for name in self.names:
             for node in _named(name, module):
                 holder = module.index.parent(node)
-                if (isinstance(holder, cst.Arg) and not self.is_known(holder, module)) or isinstance(
-                    holder, (cst.Return, cst.Element, cst.DictElement)
-                ):
-                    self.steps_in_sight = False
+                if isinstance(holder, cst.Arg):
+                    self.steps_in_sight &= self.is_known(holder, module)
+                elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
+                    self.steps_in_sight &= bool(returned := returned_as(node, module)) and set(returned) <= self.names
 
     def is_known(self, argument: cst.Arg, module: Module) -> bool:
         call = module.index.parent(argument)
@@ -262,21 +330,51 @@ class _Search:
             or any(word in name for word in _KNOWN)
         ):
             return True
-        function = local_function(call.func, module)
-        return function is not None and parameter_of(function, call, argument) is not None
+        reached = module.functions.reached(call, module)
+        given = (parameter_of(found.function, call, argument, is_bound=found.is_bound) for found in reached)
+        return bool(reached) and all(parameter is not None for parameter in given)
+
+
+def _closures(step: cst.Call, module: Module) -> Iterator[Closure]:
+    """The closure that ``step`` is given, if it is given one."""
+    given = [a for a in step.args if a.keyword is None or a.keyword.value == "closure"][:1]
+    for argument in given:
+        function = local_function(argument.value, module)
+        if function is not None:
+            calls = (module.index.parent(node) for node in module.index.attributes["backward"])
+            own = [
+                c for c in calls if isinstance(c, cst.Call) and any(h is function for h in module.index.ancestors(c))
+            ]
+            seen = _sees_same(step, function, module)
+            yield Closure(module, step, own[0] if len(own) == 1 and seen else None)
+        elif isinstance(argument.value, cst.Lambda) or "closure" in dotted_name(argument.value):
+            yield Closure(module, step, None)
+
+
+def _sees_same(step: cst.Call, function: cst.FunctionDef, module: Module) -> bool:
+    """Whether the name of the optimizer means the same in ``function`` as where it steps."""
+    root = dotted_name(step.func).partition(".")[0]
+    return bool(root) and module.index.scopes[id(function)].home(root) is module.index.scope_of(step).home(root)
 
 
 def _named(name: str, module: Module) -> list[cst.BaseExpression]:
     return [*(reference.node for reference in module.index.references[name]), *module.index.attributes[name]]
 
 
-def _is_event(node: cst.BaseExpression, module: Module) -> bool:
-    """Whether ``node`` is what CUDA synchronizes: an event or a stream."""
+def _is_foreign(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``node`` is what CUDA synchronizes, an event or a stream, or an object that another library made."""
     name = dotted_name(node).rpartition(".")[2].lower()
     if any(word in name for word in ("event", "stream", "evt", "timer", "cuda", "start", "end")):
         return True
-    values = possible_values(node, module)
-    return any(isinstance(v, cst.Call) and symbol_of(v.func, module).startswith("torch.") for v in values)
+    values = list(possible_values(node, module))
+    makers = [symbol_of(v.func, module) if isinstance(v, cst.Call) else "" for v in values]
+    return bool(makers) and all(_makes_no_optimizer(maker, module) for maker in makers)
+
+
+def _makes_no_optimizer(maker: str, module: Module) -> bool:
+    """Whether ``maker`` is of a library, and neither an optimizer of PyTorch nor Horovod."""
+    own = {maker.rpartition(".")[0], maker} & module.project
+    return bool(maker) and not maker.startswith(("torch.optim.", "horovod.")) and not own
 
 
 def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:

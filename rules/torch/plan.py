@@ -128,8 +128,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     if wanted == "ddp" and proof.impossible:
         raise RefusalError(f"--gradients ddp: {proof.impossible}")
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
-    if uses.has_closure and not by_ddp:
-        raise RefusalError("step(closure) computes gradients after they would be averaged; --gradients ddp can do it")
+    if uses.closures and not by_ddp and not (uses.closures_in_sight and proof.condition() is None):
+        raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
     hook, by_name = _places(proof.condition(), uses)
     plan = Plan(
         site=site,
@@ -310,7 +310,7 @@ class _Proof:
             yield "there may be more than one backward on one forward"
         if not self.uses.steps_in_sight:
             yield "the optimizer is handed on, so its steps are not all in sight"
-        if self.uses.has_closure:
+        if self.uses.closures:
             yield "a closure computes the loss"
 
     def order(self, found: Uses) -> Iterator[str]:

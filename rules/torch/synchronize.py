@@ -42,17 +42,18 @@ from migrator.api import (
     Site,
     Template,
     Unwrap,
+    children_of,
     cst,
     expression,
     rule,
 )
 
 from .names import TORCH
-from .optimizer_uses import REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
+from .optimizer_uses import CLOSURE, REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
 from .plan import Gradients, Plan
 
 
-@rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE, UNKNOWN])
+@rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE, CLOSURE, UNKNOWN])
 def synchronize(site: Site, context: Context) -> Finding:
     gradients = next(context.plan(Gradients))
     assert site.call is not None
@@ -72,6 +73,8 @@ def synchronize(site: Site, context: Context) -> Finding:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
         return site.found("review", message, edits, helpers=helpers)
     function = "reduce_gradients" if plan.bound else plan.options.function
+    if site.symbol == CLOSURE:
+        return _in_closure(site, function, edits, helpers, imports)
     message = f"{site.short} → {function}() where the gradients must be reduced"
     if site.symbol == REDUCE and (site.call.args or gradients.uses.is_scaled(site.call)):
         message += ": Horovod reduced them after the scaler had looked at each rank's own, so its numbers differ"
@@ -80,9 +83,32 @@ def synchronize(site: Site, context: Context) -> Finding:
     )
 
 
+def _in_closure(site: Site, function: str, edits: list[Edit], helpers: list[Helper], imports: list[Import]) -> Finding:
+    """After the backward of a closure; a line search must look at the same loss on all ranks."""
+    message = f"step(closure) → {function}() inside the closure: Horovod reduced before it ran, so its ranks diverged"
+    if any("strong_wolfe" in string.value for string in site.module.index.strings):
+        holders = site.module.index.ancestors(site.target)
+        function_ = next(holder for holder in holders if isinstance(holder, cst.FunctionDef))
+        returned = [r.value for r in _returns(function_) if r.value is not None]
+        edits += [Replace(value, expression("all_reduce_mean({loss})", loss=value)) for value in returned]
+        helpers = [*helpers, Helper("all_reduce_mean")]
+        message += "; the line search looks at the mean of the losses"
+    return site.found("review", message, edits, helpers=helpers, imports=imports)
+
+
+def _returns(function: cst.CSTNode) -> Iterator[cst.Return]:
+    """The return statements of ``function``."""
+    if isinstance(function, cst.Return):
+        yield function
+    for child in children_of(function):
+        yield from _returns(child)
+
+
 def _placed(site: Site, template: Template) -> Edit:
     if site.symbol == SYNCHRONIZE:
         return Replace(site.target, template)
+    if site.symbol == CLOSURE and site.statement is not None:
+        return Insert(site.statement, "after", template)
     statement = site.statement
     if statement is None or any(isinstance(h, _PARTIAL) for h in _up_to(statement, site)):
         raise RefusalError("the optimizer steps under a condition within an expression, or in the head of a statement")
