@@ -135,6 +135,8 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
         raise RefusalError(
             "gradients are summed, and not all steps are in sight: a second reduction would sum them twice"
         )
+    if options.group is not None and plan.sparse and not options.dense:
+        raise RefusalError("sparse gradients are gathered within a process set: make them dense first")
     edits = _adasum_guard(plan)
     optimizer = site.assigned_to or options.optimizer
     if site.assigned_to is None and not (_is_returned(site) and dotted_name(options.optimizer)):
@@ -156,11 +158,9 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
 
 def _bound(plan: Plan, optimizer: cst.BaseExpression) -> Template:
     """The reduction as a method of the optimizer, for calls that do not see what it is compressed to."""
-    function, compression = plan.options.function, plan.options.compression
-    if compression is None:
-        return expression(f"{{optimizer}}.reduce_gradients = partial({function}, {{optimizer}})", optimizer=optimizer)
-    text = f"{{optimizer}}.reduce_gradients = partial({function}, {{optimizer}}, compression={{compression}})"
-    return expression(text, optimizer=optimizer, compression=compression)
+    options = plan.options
+    text = f"{{optimizer}}.reduce_gradients = partial({options.function}, {{optimizer}}{options.keyword_text})"
+    return expression(text, optimizer=optimizer, **options.keywords)
 
 
 def _as_value(plan: Plan, edits: list[Edit]) -> Finding:
@@ -170,6 +170,8 @@ def _as_value(plan: Plan, edits: list[Edit]) -> Finding:
         raise RefusalError("the wrapped optimizer is used as a value, and reduced by name: assign it to a name first")
     helper = Helper("averaging", options.helper(plan.sparse).features)
     new = expression("averaging({optimizer})", optimizer=options.optimizer)
+    if options.group is not None:
+        raise RefusalError("the optimizer is wrapped as a value, for a process set: assign it to a name first")
     if options.compression is not None:
         parts = {"optimizer": options.optimizer, "compression": options.compression}
         new = expression("averaging({optimizer}, {compression})", **parts)
@@ -177,11 +179,11 @@ def _as_value(plan: Plan, edits: list[Edit]) -> Finding:
 
 
 def _hook(plan: Plan, optimizer: cst.BaseExpression) -> Template:
-    function, options = plan.options.function, plan.options
-    if options.compression is None:
-        return expression(f"{{optimizer}}.register_step_pre_hook({function})", optimizer=optimizer)
-    text = f"{{optimizer}}.register_step_pre_hook(partial({function}, compression={{compression}}))"
-    return expression(text, optimizer=optimizer, compression=options.compression)
+    options = plan.options
+    if not options.keywords:
+        return expression(f"{{optimizer}}.register_step_pre_hook({options.function})", optimizer=optimizer)
+    text = f"{{optimizer}}.register_step_pre_hook(partial({options.function}{options.keyword_text}))"
+    return expression(text, optimizer=optimizer, **options.keywords)
 
 
 def _message(plan: Plan) -> str:
@@ -192,6 +194,8 @@ def _message(plan: Plan) -> str:
     notes = [f"DistributedOptimizer → gradients {how} at the optimizer, by {means}: not DDP, because {plan.reason}"]
     if plan.options.compression is not None:
         notes.append("fp16 compression rounds as Horovod's did")
+    if plan.options.group is not None:
+        notes.append("only within the process group; other ranks keep their own gradients, as under Horovod")
     return "; ".join([*notes, *_option_notes(plan)])
 
 

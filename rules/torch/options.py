@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from migrator.api import Helper, Module, RefusalError, Site, cst
 
+from .arguments import arguments_of
 from .values import is_constant, possible_values, symbol_of
 
 PARAMETERS = (
@@ -34,6 +35,7 @@ class Options:
     adasum_test: cst.BaseExpression | None
     compression: cst.BaseExpression | None
     always_compresses: bool
+    group: cst.BaseExpression | None
     accumulates: bool
     predivides: bool
     dense: bool
@@ -43,11 +45,23 @@ class Options:
         """The optimizer that is wrapped."""
         return self.arguments["optimizer"]
 
+    @property
+    def keywords(self) -> dict[str, cst.BaseExpression]:
+        """What the function that reduces the gradients is given beside the optimizer."""
+        found = {"compression": self.compression, "group": self.group}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def keyword_text(self) -> str:
+        """The keywords as a template: ``, compression={compression}``."""
+        return "".join(f", {name}={{{name}}}" for name in self.keywords)
+
     def helper(self, sparse: bool) -> Helper:
         """The function that reduces the gradients."""
         chosen = {
             "sum": self.sums,
             "compression": self.compression is not None,
+            "group": self.group is not None,
             "sparse": sparse and not self.dense,
             "dense": self.dense,
         }
@@ -70,11 +84,9 @@ def operations_of(node: cst.BaseExpression, module: Module) -> set[str]:
 
 def options_of(site: Site) -> Options:
     """Read the call's arguments; raises RefusalError for what no reduction here can do."""
-    arguments = site.arguments(*PARAMETERS)
+    arguments = arguments_of(site, PARAMETERS)
     if "optimizer" not in arguments:
         raise RefusalError("the call does not say which optimizer it wraps")
-    if "process_set" in arguments:
-        raise RefusalError("the gradients are reduced within a process set only")
     sums, adasum, test = _operation(arguments.get("op"), site.module)
     compression, always = _compression(arguments.get("compression"), site.module)
     passes = arguments.get("backward_passes_per_step")
@@ -86,6 +98,7 @@ def options_of(site: Site) -> Options:
         test,
         compression,
         always,
+        _group(arguments.get("process_set"), site.module),
         passes is not None and not is_constant(passes, "1"),
         factor is not None and not _is_power_of_two(factor),
         _dense(arguments.get("sparse_as_dense")),
@@ -116,6 +129,13 @@ def _compression(node: cst.BaseExpression | None, module: Module) -> tuple[cst.B
         return None, False
     symbols = {symbol_of(value, module).rpartition(".")[2] if value else "" for value in possible_values(node, module)}
     return (None, False) if symbols == {"none"} else (node, symbols == {"fp16"})
+
+
+def _group(node: cst.BaseExpression | None, module: Module) -> cst.BaseExpression | None:
+    """The process set within which gradients are reduced; None where that is all ranks."""
+    if node is None or symbol_of(node, module).endswith(".global_process_set"):
+        return None
+    return node
 
 
 def _dense(node: cst.BaseExpression | None) -> bool:

@@ -37,7 +37,8 @@ class Plan:
 
     ``wrap`` is the site whose statement the wrap replaces (a broadcast of parameters), or the optimizer's own site;
     ``reason`` says why the strategy was taken; ``by_name`` that reductions are called by name, ``hook`` that one is
-    set; ``bound`` that the calls by name do not see the compression, which the optimizer therefore carries.
+    set; ``bound`` that the calls by name do not see the compression, which the optimizer therefore carries; ``test`` is
+    the condition under which the optimizer is wrapped, where it ``is_conditional`` and the condition is one test.
     """
 
     site: Site
@@ -56,6 +57,8 @@ class Plan:
     freezes: bool
     clips_early: bool
     reduced_by_name: frozenset[int]
+    test: cst.BaseExpression | None
+    is_conditional: bool
 
     @property
     def name(self) -> str:
@@ -65,7 +68,7 @@ class Plan:
     @property
     def way(self) -> tuple[object, ...]:
         """What a call that reduces by name depends on."""
-        return self.strategy, self.options.function, self.bound, self.bound or self.options.compression
+        return self.strategy, self.options.function, self.bound, self.bound or tuple(self.options.keywords.values())
 
     def reduces(self, call: cst.Call) -> bool:
         """Whether gradients are to be reduced by name right before ``call``, a step of this optimizer."""
@@ -131,6 +134,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     if uses.closures and not by_ddp and not (uses.closures_in_sight and proof.condition() is None):
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
     hook, by_name = _places(proof.condition(), uses)
+    test = proof.test()
     plan = Plan(
         site=site,
         options=options,
@@ -148,6 +152,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         freezes=proof.freezes(),
         clips_early=not uses.synchronized and any(map(_clips, context.modules)),
         reduced_by_name=frozenset(map(id, by_name)),
+        test=test if isinstance(test, cst.BaseExpression) else None,
+        is_conditional=test is not None,
     )
     return plan, found if by_ddp else Uses()
 
@@ -156,27 +162,29 @@ def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.
     """Whether a hook reduces the gradients, and the steps before which a call by name does.
 
     A call by name would also reduce the steps of a program whose optimizer was not wrapped; so where the wrapping is
-    conditional, the hook does it, except for the branches that a program without Horovod takes.
+    conditional, the hook does it, except for the branches that a program without Horovod takes. Where a gradient scaler
+    steps, the reduction must come before it: the call then asks for the condition.
     """
     if not uses.needs_names:
         return True, []
     left = [(m, call) for m, call in uses.unreduced() if not (condition and uses.is_exclusive(m, call, condition))]
     scaled = [call for _, call in left if uses.is_scaled(call)]
-    if condition is not None and scaled:
-        raise RefusalError("a gradient scaler steps an optimizer that is wrapped only under a condition")
-    hook = not uses.steps_in_sight or (condition is not None and bool(left))
+    hook = not uses.steps_in_sight or (condition is not None and bool(left) and not scaled)
     return hook, scaled if hook else [call for _, call in left]
 
 
 def _is_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:
-    """Whether every place that reduces by name sees the names of the compression as they are at ``site``."""
-    if options.compression is None or options.always_compresses:
+    """Whether every place that reduces by name sees what the reduction is given as it is at ``site``."""
+    if options.group is None and options.always_compresses:
         return True
-    root = dotted_name(options.compression).partition(".")[0]
-    home = site.scope.home(root) if root and root != "self" else None
     calls = [*uses.synchronized, *uses.unreduced()]
     scopes = [module.index.scope_of(call) for module, call in calls if module is site.module]
-    return home is not None and len(scopes) == len(calls) and all(scope.home(root) is home for scope in scopes)
+    for value in options.keywords.values():
+        root = dotted_name(value).partition(".")[0]
+        home = site.scope.home(root) if root and root != "self" else None
+        if home is None or len(scopes) < len(calls) or any(scope.home(root) is not home for scope in scopes):
+            return False
+    return True
 
 
 class _Proof:
@@ -212,6 +220,8 @@ class _Proof:
             return "the optimizer is not simply assigned to a name"
         if self.options.sums:
             return "DDP averages, and the gradients are summed"
+        if self.options.group is not None:
+            return "gradients are reduced within a process set"
         if isinstance(self.model, cst.Name) and not self.is_bound_here(self.model.value):
             return f"{self.model.value!r} is not built in the function that wraps its optimizer"
         if _ddp_branch(self.site) is not None:
@@ -225,13 +235,18 @@ class _Proof:
         return home is not None and self.site.scope.target(name) is home
 
     def condition(self) -> str | None:
+        """The test under which the optimizer is wrapped, as text; None where it always is, empty if unclear."""
+        found = self.test()
+        return self.module.source(found).strip() if isinstance(found, cst.BaseExpression) else found
+
+    def test(self) -> cst.BaseExpression | str | None:
         """The test of the ``if`` under which the optimizer is wrapped; None where it always is, empty if unclear."""
         inner: cst.CSTNode = self.site.target
         for holder in self.module.index.ancestors(self.site.target):
             if isinstance(holder, (cst.FunctionDef, cst.Module)):
                 return None
             if isinstance(holder, cst.If) and inner is not holder.test and not _is_main_guard(holder):
-                return self.module.source(holder.test).strip() if inner is holder.body else ""
+                return holder.test if inner is holder.body else ""
             if isinstance(holder, (cst.For, cst.While, cst.Try, cst.Match, cst.IfExp, cst.ExceptHandler)):
                 return ""
             inner = holder

@@ -44,11 +44,12 @@ from migrator.api import (
     Unwrap,
     children_of,
     cst,
+    dotted_name,
     expression,
     rule,
 )
 
-from .names import TORCH
+from .names import DIST, TORCH
 from .optimizer_uses import CLOSURE, REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
 from .plan import Gradients, Plan
 
@@ -68,6 +69,8 @@ def synchronize(site: Site, context: Context) -> Finding:
     if plan is not None and plan.strategy == "ddp":
         return _gone(site)
     template, helpers, imports = _reduction(optimizer, plan)
+    if plan is not None and plan.is_conditional and site.symbol == REDUCE:
+        template, imports = _guarded(template, plan, site), [*imports, *([] if _sees(site, plan) else [DIST])]
     edits: list[Edit] = [_placed(site, template)]
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
@@ -115,6 +118,29 @@ def _placed(site: Site, template: Template) -> Edit:
     return Insert(statement, "before", template)
 
 
+def _guarded(template: Template, plan: Plan, site: Site) -> Template:
+    """The reduction under the condition under which the optimizer is wrapped."""
+    if plan.test is None or not _sees(site, plan):
+        return expression(f"if dist.is_initialized():\n    {template.text}", **template.parts)
+    return expression(f"if {{test}}:\n    {template.text}", test=plan.test, **template.parts)
+
+
+def _sees(site: Site, plan: Plan) -> bool:
+    """Whether the names of that condition mean the same at ``site``."""
+    root = dotted_name(plan.test).partition(".")[0]
+    if plan.test is None or not root or site.module is not plan.site.module:
+        return False
+    if root == "self":
+        return _class_around(site) is _class_around(plan.site)
+    home = plan.site.scope.home(root)
+    return home is not None and site.scope.home(root) is home
+
+
+def _class_around(site: Site) -> cst.CSTNode | None:
+    holders = site.module.index.ancestors(site.target)
+    return next((holder for holder in holders if isinstance(holder, cst.ClassDef)), None)
+
+
 _PARTIAL = (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.BaseComp)
 
 
@@ -143,11 +169,8 @@ def _reduction(optimizer: cst.BaseExpression, plan: Plan | None) -> tuple[Templa
     if plan.bound:
         return expression("{optimizer}.reduce_gradients()", optimizer=optimizer), [], []
     options, helper = plan.options, plan.options.helper(plan.sparse)
-    call = f"{options.function}({{optimizer}})"
-    if options.compression is None:
-        return expression(call, optimizer=optimizer), [helper], []
-    if options.always_compresses:
+    if options.always_compresses and options.group is None:
         call = f"{options.function}({{optimizer}}, compression=torch.float16)"
         return expression(call, optimizer=optimizer), [helper], [TORCH]
-    call = f"{options.function}({{optimizer}}, compression={{compression}})"
-    return expression(call, optimizer=optimizer, compression=options.compression), [helper], []
+    call = f"{options.function}({{optimizer}}{options.keyword_text})"
+    return expression(call, optimizer=optimizer, **options.keywords), [helper], []

@@ -7,15 +7,20 @@ import torch.distributed as dist
 from migrator.helpers.all_gather_cat import all_gather_cat
 
 
-def average_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:  # without compression, without sum
-def average_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None) -> None:  # with compression, without sum
-def sum_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:  # without compression, with sum
-def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None) -> None:  # with compression, with sum
+def average_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:  # without compression, without group, without sum
+def average_gradients(optimizer: torch.optim.Optimizer, *_: object, group: Any = None) -> None:  # without compression, with group, without sum
+def average_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None) -> None:  # with compression, without group, without sum
+def average_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None, group: Any = None) -> None:  # with compression, with group, without sum
+def sum_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:  # without compression, without group, with sum
+def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, group: Any = None) -> None:  # without compression, with group, with sum
+def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None) -> None:  # with compression, without group, with sum
+def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any = None, group: Any = None) -> None:  # with compression, with group, with sum
     """Replace every gradient by its mean over all ranks; a missing one counts as zero."""  # without compression, without sum
     """Replace every gradient by its mean over all ranks, sent as dtype ``compression``."""  # with compression, without sum
     """Replace every gradient by its sum over all ranks; a missing one counts as zero."""  # without compression, with sum
     """Replace every gradient by its sum over all ranks, sent as dtype ``compression``."""  # with compression, with sum
-    if dist.get_world_size() == 1:
+    if dist.get_world_size() == 1:  # without group
+    if dist.get_world_size(group) <= 1:  # with group
         return
     buckets: dict = defaultdict(list)
     for p in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
@@ -34,7 +39,9 @@ def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any
         flat = torch.cat([grad.flatten() for grad in grads])
         if compression is not None and flat.is_floating_point():  # with compression
             flat = flat.to(compression)  # with compression
-        dist.all_reduce(flat)
-        flat /= dist.get_world_size()  # without sum
+        dist.all_reduce(flat)  # without group
+        dist.all_reduce(flat, group=group)  # with group
+        flat /= dist.get_world_size()  # without sum, without group
+        flat /= dist.get_world_size(group)  # without sum, with group
         for grad, reduced in zip(grads, flat.split([grad.numel() for grad in grads])):
             grad.copy_(reduced.view_as(grad))
