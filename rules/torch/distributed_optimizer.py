@@ -106,6 +106,8 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
     if plan.freezes:
         notes.append("parameters are frozen or unfrozen: Horovod kept to those that needed a gradient when it wrapped")
+    if plan.grows and plan.strategy == "optimizer":
+        notes.append("parameters that are added later are reduced too: Horovod kept to those that it had wrapped")
     if plan.clips_early:
         notes.append("gradients are clipped without synchronize(): Horovod clipped them while they were being averaged")
     if plan.reduces_twice:

@@ -19,6 +19,7 @@ SYNCHRONIZE = "horovod.torch.DistributedOptimizer.synchronize"
 SKIP = "horovod.torch.DistributedOptimizer.skip_synchronize"
 UNKNOWN = "horovod.torch.DistributedOptimizer.synchronize.unknown"
 REDUCE = "horovod.torch.DistributedOptimizer.step"
+PASSES = "horovod.torch.DistributedOptimizer.set_backward_passes_per_step"
 CLOSURE = "horovod.torch.DistributedOptimizer.step.closure"
 
 _KEEPS_NOTHING = ("step", "unscale_", "isinstance", "print", "len", "save", "append")
@@ -46,6 +47,7 @@ class OptimizerUses:
     unscaled: tuple[tuple[Module, cst.Call], ...]
     steps_in_sight: bool
     closures: tuple[Closure, ...]
+    accumulating: tuple[tuple[Module, cst.Call], ...]
     fallback: Site | None
     unknown: tuple[tuple[Module, cst.Call], ...] = ()
 
@@ -77,6 +79,8 @@ class OptimizerUses:
                 place = self.first_unscale(module, call) or call
                 yield self.site(REDUCE, place.func, place, module)
 
+        for module, call in self.accumulating:
+            yield self.site(PASSES, call.func, call, module)
         for closure in self.closures:
             plan = plan_of(self.optimizer(closure.module, closure.step), closure.module)
             if closure.backward is not None and plan is not None and plan.strategy == "optimizer":
@@ -184,6 +188,7 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         tuple(found.unscaled),
         found.steps_in_sight and bool(names) and all(target is not None for target in targets),
         tuple(found.closures),
+        tuple(found.accumulating),
         wrappers[0] if wrappers else context.sites[0] if context.sites else None,
         tuple(found.unknown) if context.sites else (),
     )
@@ -242,6 +247,7 @@ class _Search:
         self.parameters: set[tuple[int, str]] = set()
         self.steps_in_sight = True
         self.closures: list[Closure] = []
+        self.accumulating: list[tuple[Module, cst.Call]] = []
 
     def follow(self, module: Module) -> None:
         """Find the parameters of the module's functions that an optimizer is handed to."""
@@ -271,6 +277,8 @@ class _Search:
                 self.synchronized.append((module, call))
             elif not _is_foreign(attribute.value, module):
                 self.unknown.append((module, call))
+        passes = module.index.attributes["set_backward_passes_per_step"]
+        self.accumulating += [(module, call) for attribute in passes if (call := _called(attribute, module))]
         for attribute in module.index.attributes["step"]:
             if call := _called(attribute, module):
                 self.step(attribute, call, module)

@@ -55,6 +55,7 @@ class Plan:
     is_broadcast: bool
     reduces_twice: bool
     freezes: bool
+    grows: bool
     clips_early: bool
     reduced_by_name: frozenset[int]
     test: cst.BaseExpression | None
@@ -150,6 +151,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         is_broadcast=bool(context.uses(BROADCAST)),
         reduces_twice=options.sums and uses.reduces_twice,
         freezes=proof.freezes(),
+        grows=any(module.index.attributes["add_param_group"] for module in context.modules),
         clips_early=not uses.synchronized and any(map(_clips, context.modules)),
         reduced_by_name=frozenset(map(id, by_name)),
         test=test if isinstance(test, cst.BaseExpression) else None,
@@ -292,7 +294,7 @@ class _Proof:
             yield "parameters are added to the optimizer"
         if any(_ADDED_PARAMETERS.search(module.text) for module in self.context.modules):
             yield "the optimizer's groups are written to"
-        if self.options.accumulates:
+        if self.options.accumulates or self.uses.accumulating:
             yield "gradients are accumulated over several backward passes"
         if self.options.dense or any(_SPARSE.search(module.text) for module in self.context.modules):
             yield "there are sparse gradients"
