@@ -364,16 +364,19 @@ class _Arrangement:
         return next(n for n, other in enumerate(self.index.tree.body) if other is statement)
 
     def helper_text(self, source: HelperSource) -> str:
-        text = source.text
-        if self.local_only:
-            imports = [Import(*item) for item in source.imports]
-            lines = [item.statement(item.local) for item in sorted(imports, key=_import_key)]
-            text = with_inner_imports(text, lines, {item.local for item in imports})
-        return rename(text, self.renames)
+        if not self.local_only:
+            return rename(source.text, self.renames)
+        imports = [item for item in (Import(*each) for each in source.imports) if not self.is_at_head(item)]
+        text = rename(source.text, self.renames)
+        names = {self.renames.get(item.local, item.local): item for item in imports}
+        lines = [item.statement(name) for name, item in sorted(names.items(), key=lambda pair: _import_key(pair[1]))]
+        return with_inner_imports(text, lines, names)
 
 
 def with_inner_imports(text: str, lines: Sequence[str], names: Collection[str]) -> str:
     """A helper that imports what it needs itself, for a module that imports nothing of it at its head."""
+    if not lines:
+        return text
     signature, _, body = text.partition(":\n")
     if set(re.findall(r"\w+", signature)) & set(names):
         signature = _bare_signature(signature)
