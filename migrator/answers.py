@@ -11,7 +11,7 @@ import libcst as cst
 from migrator import notices
 from migrator.api import Context, Finding, NextStep, RefusalError, Site
 from migrator.config import Settings, is_selected
-from migrator.edits import Edit
+from migrator.edits import Edit, Replace, Template
 from migrator.layout import Span
 from migrator.reading import File
 from migrator.registry import Registry
@@ -63,6 +63,8 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings) -> Answer
         found[id(site.module)] += _answer(site, context, registry)
     for file in files:
         found[id(file.module)] += (Answer(rule, finding) for rule, finding in file.found.notices)
+        for node, uses in file.found.annotations:
+            found[id(file.module)].append(_in_quotes(node, uses, context, registry))
         for span, site in file.found.type_comments:
             found[id(file.module)] += (replace(answer, span=span) for answer in _answer(site, context, registry))
     if settings.partial and any(answer.is_blocked for answers in found.values() for answer in answers):
@@ -87,6 +89,25 @@ def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer
         found = Finding(site.target, "blocked", f"the rule failed: {type(error).__name__}: {error}")
     for finding in found if isinstance(found, tuple) else (found,):
         yield Answer(rule.id, _with_label(finding, site), site)
+
+
+def _in_quotes(
+    node: cst.SimpleString, uses: Sequence[tuple[Span, Site]], context: Context, registry: Registry
+) -> Answer:
+    """One answer for an annotation in quotes: the uses in it are replaced within the string."""
+    text, answers = node.value, [(span, next(_answer(site, context, registry))) for span, site in uses]
+    for span, answer in reversed(answers):
+        edits = answer.finding.edits
+        if answer.is_blocked or len(edits) != 1 or not isinstance(edits[0], Replace) or edits[0].template.parts:
+            message = f"the annotation in quotes names Horovod: {answer.finding.message}"
+            return Answer(answer.rule, Finding(node, "blocked", message), answer.site)
+        text = text[: span.start] + edits[0].template.text + text[span.end :]
+    rule, last = answers[0][1].rule, answers[0][1]
+    imports = tuple(needed for _, answer in answers for needed in answer.finding.imports)
+    message = "; ".join(answer.finding.message for _, answer in answers)
+    return Answer(
+        rule, Finding(node, last.finding.class_, message, (Replace(node, Template(text)),), imports), last.site
+    )
 
 
 def _withheld(answer: Answer) -> Answer:

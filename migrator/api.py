@@ -115,6 +115,7 @@ class Site:
     ``node`` is the expression that names the symbol, ``call`` the call that it is the function of, if it is;
     ``scope`` is the scope it stands in, ``home`` the scope of the import through which it is known. In
     ``setattr(hvd, "rank", ...)`` the ``node`` is the module and ``attribute`` the string that names the symbol in it.
+    ``is_annotation`` says that the symbol is named as a type.
     """
 
     symbol: str
@@ -124,6 +125,7 @@ class Site:
     scope: Scope
     home: Scope
     attribute: cst.SimpleString | None = None
+    is_annotation: bool = False
 
     @property
     def target(self) -> cst.BaseExpression:

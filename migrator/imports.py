@@ -105,6 +105,8 @@ class _Arrangement:
         self.kept = kept
         known = {id(b.scope) for b in (*unused, *kept)}
         needs = tuple(n if id(n.scope) in known else Need(index.scope, n.item) for n in needs)
+        if _is_at_head(index, needs):
+            needs = tuple(Need(index.scope, need.item) for need in needs)
         in_functions = bool(needs) and all(need.scope.kind != "module" for need in needs)
         self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"], whole=in_functions)
         self.helpers = _with_dependencies(need.item for need in needs if isinstance(need.item, tuple))
@@ -223,7 +225,9 @@ class _Arrangement:
         alone: list[tuple[Import, str]] = []
         for item, line in self.statements(items):
             near = self.neighbours(item)
-            if near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
+            if joined := self.joined(near, line):
+                yield joined
+            elif near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
                 yield self.beside(near, item, line)
             elif self.is_local(item) and self.block.imports[-1:] != (slot,):
                 yield Insert(self.block.imports[-1].body[-1], "after", Template(line, is_final=True))
@@ -233,6 +237,24 @@ class _Arrangement:
                 alone.append((item, line))
         yield from self.own_sections(alone)
         yield from self.replace_imports(gone, in_slot)
+
+    def joined(self, near: Sequence[cst.SimpleStatementLine], line: str) -> Edit | None:
+        """The names of ``line`` put into a statement that imports from the same module already."""
+        head, _, names = line.partition(" import ")
+        gone = {id(binding.node) for binding in self.unused}
+        for statement in (part for other in near for part in other.body):
+            aliases = _names(statement)
+            if not isinstance(statement, cst.ImportFrom) or statement.lpar or not names or not aliases:
+                continue
+            if f"from {dotted_name(statement.module)}" == head and not any(id(alias) in gone for alias in aliases):
+                parts = {f"alias{number}": alias for number, alias in enumerate(aliases)}
+                own = [(dotted_name(alias.name), f"{{{name}}}") for name, alias in parts.items()]
+                new = [(name.partition(" ")[0], name) for name in names.split(", ")]
+                joint = sorted([*own, *new], key=_name_key) if own == sorted(own, key=_name_key) else [*own, *new]
+                return Replace(
+                    statement, Template(f"{head} import {', '.join(text for _, text in joint)}", parts, True)
+                )
+        return None
 
     def is_local(self, item: Import) -> bool:
         """Whether ``item`` comes from the program itself, whose imports stand last."""
@@ -371,6 +393,23 @@ class _Arrangement:
         names = {self.renames.get(item.local, item.local): item for item in imports}
         lines = [item.statement(name) for name, item in sorted(names.items(), key=lambda pair: _import_key(pair[1]))]
         return with_inner_imports(text, lines, names)
+
+
+def _name_key(item: tuple[str, str]) -> tuple[int, str]:
+    """The order of isort: constants, classes, the rest."""
+    name = item[0]
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
+
+
+def _is_at_head(index: Index, needs: Sequence[Need]) -> bool:
+    """Whether the module imports at its head a library of which functions need a part: they then get it from there."""
+    items = [i for n in needs for i in ([n.item] if isinstance(n.item, Import) else _imports_of(n.item))]
+    roots = {item.module.partition(".")[0] for item in items if not _is_standard(item.module)}
+    return bool(roots & {_root_of(line) for line in leading_block(index, ()).imports})
+
+
+def _imports_of(key: HelperKey) -> list[Import]:
+    return [Import(*item) for item in helper_source(*key).imports]
 
 
 def with_inner_imports(text: str, lines: Sequence[str], names: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from migrator.layout import Span
 from migrator.notices import ESCAPES, OPTIONAL, STAR
 from migrator.registry import Registry, Rule
 from migrator.stars import BUILT_IN, bind_stars, unbound_names
-from migrator.strings import in_type_comments, specifications, strings
+from migrator.strings import in_annotations, in_type_comments, specifications, strings
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class Found:
     """What was found in one module.
 
     ``notices`` are what the engine itself has to say, with its ID: uses that stay, and what becomes of variables,
-    parameters and attributes that carry the module; ``bindings`` those that may go, but for ``leads``: nodes
-    of imports, such as ``import sparkdl``, that lead to more than rules answer for; ``type_comments`` are places in
-    comments that name Horovod in a type; ``running`` are nodes of imports from modules that do something on import.
+    parameters and attributes that carry the module; ``bindings`` those that may go, but for ``leads``: nodes of
+    imports, such as ``import sparkdl``, that lead to more than rules answer for; ``type_comments`` are places in
+    comments that name Horovod in a type, ``annotations`` those in quoted annotations; ``running`` are nodes of imports
+    from modules that do something on import.
     """
 
     sites: tuple[Site, ...]
@@ -35,6 +36,7 @@ class Found:
     leads: frozenset[int] = frozenset()
     type_comments: tuple[tuple[Span, Site], ...] = ()
     running: frozenset[int] = frozenset()
+    annotations: tuple[tuple[cst.SimpleString, tuple[tuple[Span, Site], ...]], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,7 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         frozenset(search.leads),
         tuple(in_type_comments(module, bindings, resolver)),
         frozenset(id(b.node) for b in bindings if b.symbol is not None and resolver.runs_code(b.symbol, module)),
+        tuple(in_annotations(module, bindings, resolver)),
     )
 
 
@@ -287,7 +290,11 @@ def _resolve(
     if isinstance(holder, (cst.AssignTarget, cst.AugAssign, cst.Del, cst.AnnAssign)) and _is_target(holder, node):
         return None, (ESCAPES, _blocked(node, f"{symbol} is assigned to or deleted"))
     call = holder if isinstance(holder, cst.Call) and holder.func is node else None
-    return Site(resolver.registry.canonical(symbol), node, call, module, use.scope, home), None
+    typed = isinstance(holder, (cst.Annotation, cst.SubscriptElement, cst.Index, cst.BinaryOperation)) and any(
+        isinstance(around, cst.Annotation) for around in module.index.ancestors(node)
+    )
+    canonical = resolver.registry.canonical(symbol)
+    return Site(canonical, node, call, module, use.scope, home, is_annotation=typed), None
 
 
 def _second_argument(node: cst.BaseExpression, module: Module) -> cst.SimpleString | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -35,16 +35,12 @@ class Symbols(Protocol):
 def strings(module: Module, bindings: Sequence[Binding]) -> Iterator[tuple[str, Finding]]:
     """What to say of the module's strings, with the ID of the notice."""
     exported = {b.name for b in bindings if b.scope.kind == "module"}
-    names = {b.name for b in bindings}
     for node in module.index.strings:
         value = node.raw_value
         if value in exported and _in_all(node, module):
             yield ESCAPES, _blocked(node, f"{value!r} is exported to other files, which would no longer find it")
-        elif _DOTTED.fullmatch(value) or value.lower() == "horovod":
-            if not _is_specification(node, module):
-                yield STRING, _named(node, value, module)
-        elif names and _is_annotation(node, module) and set(re.findall(r"\w+(?=\.)", value)) & names:
-            yield STRING, _blocked(node, "the annotation in quotes names Horovod")
+        elif (_DOTTED.fullmatch(value) or value.lower() == "horovod") and not _is_specification(node, module):
+            yield STRING, _named(node, value, module)
     for call in _imports_by_name(module):
         if _NAMED_IN_TEXT.search(module.source(call.args[0])) and not isinstance(call.args[0].value, cst.SimpleString):
             yield STRING, _blocked(call, "Horovod is imported by a name that the program puts together")
@@ -92,6 +88,31 @@ def _named(node: cst.SimpleString, value: str, module: Module) -> Finding:
     if any(not isinstance(call.args[0].value, cst.SimpleString) for call in _imports_by_name(module)):
         return _blocked(node, f"the string names {value}, and this file imports modules by names that it computes")
     return Finding(node, "review", f"the string names {value}, which the migrated program does not call")
+
+
+def in_annotations(
+    module: Module, bindings: Sequence[Binding], symbols: Symbols
+) -> Iterator[tuple[cst.SimpleString, tuple[tuple[Span, Site], ...]]]:
+    """Annotations in quotes that name Horovod, with the place in the string of each use."""
+    known = {binding.name for binding in bindings}
+    for node in module.index.strings if known else ():
+        if _is_annotation(node, module):
+            found = tuple(_chains(node, known, module, symbols))
+            if found:
+                yield node, found
+
+
+def _chains(
+    node: cst.SimpleString, known: Collection[str], module: Module, symbols: Symbols
+) -> Iterator[tuple[Span, Site]]:
+    scope = module.index.scope_of(node)
+    for chain in _CHAIN.finditer(node.value):
+        root, _, rest = chain[0].partition(".")
+        bindings = scope.lookup(root) if root in known else ()
+        if bindings and (head := symbols.symbol(bindings[0], module)):
+            use = cst.parse_expression(chain[0])
+            symbol = symbols.canonical(f"{head}.{rest}")
+            yield Span(*chain.span()), Site(symbol, use, None, module, scope, module.index.scope, is_annotation=True)
 
 
 def in_type_comments(module: Module, bindings: Sequence[Binding], symbols: Symbols) -> Iterator[tuple[Span, Site]]:

@@ -45,8 +45,7 @@ def adasum(site: Site, context: Context) -> Finding:
 
 @rule("HVD206", "constants", symbols=["horovod.torch.Compression"])
 def compression_type(site: Site, context: Context) -> Finding:
-    holder = site.module.index.parent(site.node)
-    if holder is not None and not any(isinstance(h, cst.Annotation) for h in site.module.index.ancestors(site.node)):
+    if site.module.index.parent(site.node) is not None and not site.is_annotation:
         raise RefusalError("the class of compressions is used as a value")
     return site.replace(
         expression("torch.dtype"), class_="review", message="Compression → torch.dtype", imports=[TORCH]

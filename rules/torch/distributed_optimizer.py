@@ -47,7 +47,7 @@ from migrator.api import (
     rule,
 )
 
-from .names import DDP, PARTIAL
+from .names import DDP, PARTIAL, TORCH
 from .plan import WRAPPER, Plan, Refused
 
 FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "fp16_compress_hook")
@@ -55,6 +55,8 @@ FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", 
 
 @rule("HVD201", "distributed-optimizer", symbols=[WRAPPER])
 def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Finding, ...]:
+    if site.is_annotation:
+        return site.replace(expression("torch.optim.Optimizer"), imports=[TORCH])
     plan = next((plan for plan in context.plan(Plan) if plan.site is site), None)
     if plan is None:
         raise RefusalError(_refused(site, context))

@@ -102,7 +102,7 @@ class Gradients:
 @planner
 def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Plan every optimizer of the program; the sites that follow carry no Horovod symbol of their own."""
-    sites = context.uses(WRAPPER)
+    sites = tuple(site for site in context.uses(WRAPPER) if not site.is_annotation)
     uses = optimizer_uses(context, sites)
     plans: list[Plan] = []
     refused: list[Refused] = []
