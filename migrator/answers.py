@@ -73,7 +73,7 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings) -> Answer
 
 
 def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer]:
-    rule = registry.by_symbol.get(site.symbol)
+    rule = registry.rule_for(site.symbol)
     if rule is None or rule.answer is None:
         yield Answer(notices.UNKNOWN, Finding(site.target, "blocked", f"no rule migrates {site.symbol}"), site)
         return

@@ -312,7 +312,7 @@ def _rule_id(registry: Registry, name: str) -> str | None:
     tail = name.removeprefix("hvd.")
     symbols = [registry.canonical(name), f"horovod.torch.{tail}"]
     symbols += sorted(symbol for symbol in registry.by_symbol if symbol.endswith(f".{tail}"))
-    return next((registry.by_symbol[symbol].id for symbol in symbols if symbol in registry.by_symbol), None)
+    return next((rule.id for symbol in symbols if (rule := registry.rule_for(symbol))), None)
 
 
 def _did_you_mean(registry: Registry, name: str) -> str:

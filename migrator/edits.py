@@ -215,6 +215,7 @@ def around(index: Index, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         yield from _may_go(index, block)
     for line in lines.values():
         yield line
+        yield from _decorators(line)
         for statement in _statements(line):
             yield statement
             yield from _imported(statement)
@@ -228,6 +229,10 @@ def _may_go(index: Index, block: cst.CSTNode) -> Iterator[cst.CSTNode]:
         outer = index.parent(holder)
         yield from outer.body if isinstance(outer, cst.IndentedBlock) else ()
         holder = index.parent(outer) if outer is not None else None
+
+
+def _decorators(node: cst.CSTNode) -> Sequence[cst.Decorator]:
+    return node.decorators if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else ()
 
 
 def _imported(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:
@@ -305,8 +310,13 @@ class Editor:
         holder = self.index.parent(edit.node)
         if isinstance(holder, (cst.Arg, cst.BaseSmallStatement, cst.AssignTarget, cst.Element, cst.Param)):
             return False
+        if isinstance(holder, (cst.If, cst.While)) and holder.test is edit.node:
+            return False
         source = _PLACEHOLDER.sub("part", edit.template.text)
-        return not isinstance(ast.parse(source, mode="eval").body, (ast.Call, ast.Name, ast.Attribute, ast.Constant))
+        new = ast.parse(source, mode="eval").body
+        if isinstance(holder, cst.BooleanOperation) and isinstance(new, ast.Compare):
+            return False
+        return not isinstance(new, (ast.Call, ast.Name, ast.Attribute, ast.Constant))
 
     def removal(self, statement: Statement) -> Iterator[Splice]:
         span = self.layout.span(statement)
@@ -317,9 +327,14 @@ class Editor:
         elif isinstance(line, cst.SimpleStatementSuite):
             yield Splice(span, ("pass",), statement)
         else:
+            start = self.layout.line_start(self.start(statement))
             end = self.block_end(line) if line is statement else self.layout.line_end(span.end)
-            yield Splice(Span(self.layout.line_start(span.start), end), (), statement)
-            yield from self.blank_line_after(self.layout.line_start(span.start), end, statement)
+            yield Splice(Span(start, end), (), statement)
+            yield from self.blank_line_after(start, end, statement)
+
+    def start(self, statement: cst.CSTNode) -> int:
+        """Where a statement begins: at its first decorator, if it has one."""
+        return self.layout.span(next(iter(_decorators(statement)), statement)).start
 
     def among(self, siblings: Sequence[cst.CSTNode], statement: cst.CSTNode) -> Span:
         """A statement on a line with others, with the semicolon that parts it from them."""
@@ -349,7 +364,7 @@ class Editor:
             return Splice(Span(span.end, span.end), ("; ", *pieces), edit.statement)
         indent = self.layout.indentation(span.start)
         if edit.where == "before":
-            start = self.layout.line_start(span.start)
+            start = self.layout.line_start(self.start(edit.statement))
             return Splice(Span(start, start), (*self.indented(pieces, indent), self.newline), edit.statement)
         end = self.block_end(line) if isinstance(line, cst.BaseCompoundStatement) else self.layout.line_end(span.end)
         lead = "" if self.layout.text[end - 1 : end] in ("\n", "\r") else self.newline
@@ -444,9 +459,9 @@ class Editor:
         return not any(s.span.start == s.span.end and s.pieces and id(s.node) in own for s in made)
 
     def pass_in(self, block: cst.IndentedBlock) -> Splice:
-        first = self.layout.span(block.body[0])
-        start = self.layout.line_start(first.start)
-        indent = self.layout.indentation(first.start)
+        first = self.start(block.body[0])
+        start = self.layout.line_start(first)
+        indent = self.layout.indentation(first)
         return Splice(Span(start, start), (indent + "pass" + self.newline,), block)
 
     def rescues(self, ordered: Splices) -> Iterator[Splice]:
@@ -460,7 +475,7 @@ class Editor:
                 yield from (self.moved_up(c, splice.node) for c in near if any(s.holds(c) for s in lost))
 
     def moved_up(self, comment: Span, node: cst.CSTNode) -> Splice:
-        line = self.layout.span(self.index.line(node)).start
+        line = self.start(self.index.line(node))
         start = self.layout.line_start(line)
         text = self.layout.text[comment.start : comment.end]
         return Splice(Span(start, start), (self.layout.indentation(line) + text + self.newline,), node)

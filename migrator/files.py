@@ -15,7 +15,8 @@ from migrator.config import Settings, SettingsError
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-_WORDS = (b"hvd", b"sparkdl", b"OMPI_COMM_WORLD", b"PMI_RANK", rb"TODO\(HVD")
+_LAUNCHERS = (b"OMPI_COMM_WORLD", b"MV2_COMM_WORLD", b"PMI_RANK", b"PMI_SIZE", b"PMIX_RANK", b"MPI_LOCAL")
+_WORDS = (b"hvd", b"sparkdl", *_LAUNCHERS, rb"TODO\(HVD")
 MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *_WORDS)))
 JOURNAL = ".hvd-migrate-journal.json"
 

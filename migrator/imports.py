@@ -187,10 +187,10 @@ class _Arrangement:
         return self.free_name((item.name or item.module).replace(".", "_"))
 
     def is_same(self, item: Import) -> bool:
-        """Whether every use of the preferred name in this module means ``item`` anyway."""
+        """Whether every use of the preferred name that stays in this module means ``item`` anyway."""
         scopes = (self.index.scope, *self.index.scopes.values())
         bound = [b for scope in scopes for b in scope.bindings.get(item.local, ())]
-        return bool(bound) and all(b.symbol == item.symbol for b in bound)
+        return bool(bound) and all(b.symbol == item.symbol or b in self.unused for b in bound)
 
     def local_imports(self) -> Iterator[Edit]:
         """Imports inside functions take the place of those that they replace there."""

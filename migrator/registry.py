@@ -53,6 +53,13 @@ class Registry:
         if self.rules.setdefault(rule.id, rule) is not rule and self.rules[rule.id].name != rule.name:
             raise ValueError(f"two rules are called {rule.id}")
 
+    def rule_for(self, symbol: str) -> Rule | None:
+        """The rule of ``symbol``, or of all that lies under a module, which is registered as ``module.*``."""
+        head, found = symbol, self.by_symbol.get(symbol)
+        while found is None and (head := head.rpartition(".")[0]):
+            found = self.by_symbol.get(f"{head}.*")
+        return found
+
     def canonical(self, symbol: str) -> str:
         """The name under which rules know ``symbol``: the longest registered alias prefix replaced."""
         head = symbol

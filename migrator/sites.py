@@ -84,7 +84,7 @@ class Resolver:
 
     def rule_for(self, symbol: str) -> Rule | None:
         """The rule of ``symbol``, under whichever of its names."""
-        return self.registry.by_symbol.get(self.registry.canonical(symbol))
+        return self.registry.rule_for(self.registry.canonical(symbol))
 
     def symbol(self, binding: Binding, module: Module, depth: int = 0) -> str | None:
         """The dotted name that ``binding`` stands for; None for anything but an import or another name for one."""
@@ -387,8 +387,8 @@ def _is_imported(node: cst.Attribute, module: Module) -> bool:
 
 
 def _is_horovods(name: str, resolver: Resolver) -> bool:
-    modules = {symbol.rpartition(".")[0] for symbol in resolver.registry.by_symbol}
-    return any(resolver.rule_for(f"{module}.{name}") for module in modules if module.startswith("horovod."))
+    known = resolver.registry.by_symbol
+    return any(symbol.startswith("horovod.") and symbol.endswith(f".{name}") for symbol in known)
 
 
 def _is_quiet(statement: cst.CSTNode) -> bool:

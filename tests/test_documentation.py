@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from migrator.documentation import INDEX, index, page, pages, update
 from migrator.registry import Registry, Rule, load_rules
 
-FOLDER = Path(__file__).parent.parent / "docs" / "rules"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "rules"
 RULES = sorted(load_rules().rules)
 HINT = "run: python -m migrator.documentation docs/rules"
 
@@ -67,3 +69,12 @@ def test_update_brings_a_folder_up_to_date(tmp_path: Path) -> None:
     (folder / "HVD100.md").write_text("stale")
     update(folder, make_registry())
     assert {path.name: path.read_text() for path in folder.iterdir()} == pages(make_registry())
+
+
+def test_the_worked_example_is_the_code() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:rules|fixtures)/[\w/]+\.py)`", text)
+    assert len(paths) == 3
+    for path in paths:
+        code = (ROOT / path).read_text(encoding="utf-8")
+        assert any(f"\n{fence}python\n{code}{fence}\n" in text for fence in ("```", "````")), path

@@ -166,11 +166,29 @@ def remove(*texts: str) -> Callable[[Index], list[Edit]]:
         ("a\nif x:\n    b  # c\nd\n", ["if x"], "a\n# c\nd\n"),
         ("f(\n  # c\n  x)\na\n", ["f("], "# c\na\n"),
         ("def g():\n    a\n\n\nb\n", ["a"], "def g():\n    pass\n\n\nb\n"),
+        ("a\n@d  # c\ndef f():\n    b\ne\n", ["@d"], "a\n# c\ne\n"),
+        ("if x:\n    @d\n    class C:\n        b\ne\n", ["@d"], "e\n"),
+        ("if x():\n    @d\n    class C:\n        b\ne\n", ["@d"], "if x():\n    pass\ne\n"),
         ("class C:\n    '''d'''\n    a\n", ["a"], "class C:\n    '''d'''\n"),
     ],
 )
 def test_remove(text: str, gone: list[str], after: str) -> None:
     assert edited(text, remove(*gone)) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "new", "after"),
+    [
+        ("if a:\n    b\n", cst.Name, "c >= 0", "if c >= 0:\n    b\n"),
+        ("while a:\n    b\n", cst.Name, "c >= 0", "while c >= 0:\n    b\n"),
+        ("a and b\n", cst.Name, "c >= 0", "c >= 0 and b\n"),
+        ("a and b\n", cst.Name, "c or d", "(c or d) and b\n"),
+        ("not a\n", cst.Name, "c >= 0", "not (c >= 0)\n"),
+        ("if a.b:\n    b\n", cst.Name, "c >= 0", "if (c >= 0).b:\n    b\n"),
+    ],
+)
+def test_parentheses_stand_where_they_must(text: str, kind: type[cst.CSTNode], new: str, after: str) -> None:
+    assert edited(text, replace(kind, "a", new)) == after
 
 
 def test_removing_twice_is_removing_once() -> None:
@@ -195,6 +213,7 @@ def insert(at: str, where: str, new: str) -> Callable[[Index], list[Edit]]:
         ("if x:\n\ta\n", "a", "after", "if y:\n    c", "if x:\n\ta\n\tif y:\n\t\tc\n"),
         ("# d\na\n", "a", "before", "c", "# d\nc\na\n"),
         ("if x:\n  a\nb\n", "if x", "after", "c", "if x:\n  a\nc\nb\n"),
+        ("@d\ndef f(): pass\n", "@d", "before", "c", "c\n@d\ndef f(): pass\n"),
         ("a\n", "a", "before", "if y:\n    c\n\n    d", "if y:\n    c\n\n    d\na\n"),
     ],
 )

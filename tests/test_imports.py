@@ -73,6 +73,25 @@ def test_a_name_of_the_program_is_never_captured(name: str) -> None:
     assert len(found.references[name]) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import horovod.torch as dist\ndist.size()\n", DIST + "\n" + NEW),
+        (
+            "from horovod.common.process_sets import TYPE_CHECKING\nif TYPE_CHECKING:\n    a\n",
+            "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    a\n",
+        ),
+        (
+            "import horovod.torch as dist\ndef f(dist):\n    dist\ndist.size()\n",
+            "import torch.distributed as torch_distributed\ndef f(dist):\n    dist\n"
+            "torch_distributed.get_world_size()\n",
+        ),
+    ],
+)
+def test_a_name_that_only_horovod_had_is_free(before: str, after: str) -> None:
+    assert migrated(before) == after
+
+
 def needs(text: str, *items: Import) -> tuple[list[str], dict[str, str]]:
     found = index(cst.parse_module(text))
     made = arrange(found, [Need(found.scope, item) for item in items], [])

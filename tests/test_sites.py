@@ -130,3 +130,13 @@ def test_a_site_knows_its_call_and_its_scope() -> None:
     assert (called.scope.kind, called.home.kind, plain.scope.kind) == ("function", "module", "module")
     assert (called.is_discarded, plain.is_discarded) == (True, False)
     assert isinstance(plain.assigned_to, cst.Name)
+
+
+def test_a_rule_may_answer_for_all_that_lies_under_a_module() -> None:
+    source = (
+        "from horovod.runner.common.util import hosts\nfrom horovod.runner import util\nhosts.parse()\nutil.a.b()\n"
+    )
+    assert symbols(source) == ["horovod.runner.common.util.hosts.parse", "horovod.runner.util.a.b"]
+    rule_for = load_rules().rule_for
+    assert rule_for("horovod.runner.common.util.hosts") is rule_for("horovod.runner.common.a") is not None
+    assert rule_for("horovod.runner.common") is None

@@ -40,12 +40,13 @@ from migrator.api import (
 )
 
 DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
+RUNNER = "sparkdl.HorovodRunner"
 DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
 _CUDA = re.compile(r"\bcuda\b|\bnccl\b")
 
 
-@rule("HVD501", "horovod-runner", symbols=["sparkdl.HorovodRunner", "sparkdl.horovod.runner.HorovodRunner"])
-def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
+@rule("HVD501", "horovod-runner", symbols=[RUNNER])
+def horovod_runner(site: Site, context: Context) -> Finding:
     arguments = site.arguments("np", "driver_log_verbosity")
     if "np" not in arguments:
         raise RefusalError("the call does not say how many processes it starts")
@@ -56,21 +57,35 @@ def horovod_runner(site: Site, context: Context) -> tuple[Finding, ...]:
     ]
     if "driver_log_verbosity" in arguments:
         notes.append("driver_log_verbosity goes: all output of the workers is shown")
-    runs = list(_runs(site))
-    if any(_is_used(call, site) for call in runs):
-        notes.append(
-            "the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish"
-        )
-    first = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
-    shipped = {id(finding.node): finding for call in runs for finding in _shipped(call, site)}
-    return first, *shipped.values()
+    return site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
+
+
+@rule("HVD501", "horovod-runner", symbols=[f"{RUNNER}.run"])
+def run(site: Site, context: Context) -> tuple[Finding, ...]:
+    if site.call is None or any(site is other for other in context.uses(site.symbol)):
+        raise RefusalError("run is taken from the class or passed on as a value: call it on a HorovodRunner")
+    if not site.call.args or site.call.args[0].keyword is not None or site.call.args[0].star:
+        raise RefusalError("run must be given its function in the first place: TorchDistributor's has another name")
+    shipped = {id(finding.node): finding for finding in _shipped(site.call, site)}
+    return _run(site), *shipped.values()
+
+
+def _run(site: Site) -> Finding:
+    message = "run → TorchDistributor.run, with the same function and arguments"
+    if site.is_discarded:
+        return site.found("exact", message)
+    value = "the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish"
+    return site.found("review", f"{message}; {value}")
 
 
 @planner
 def plan_runner(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
-    """Say how a program that starts its ranks itself is started now."""
-    paths = dict.fromkeys(site.module.path for site in context.uses("sparkdl.HorovodRunner"))
-    return [NextStep(f"run {path} on Spark as before: TorchDistributor starts the ranks") for path in paths], ()
+    """Find where runners are used, and say how a program that starts its ranks itself is started now."""
+    sites = context.uses(RUNNER)
+    paths = dict.fromkeys(site.module.path for site in sites)
+    steps = [NextStep(f"run {path} on Spark as before: TorchDistributor starts the ranks") for path in paths]
+    runs = {id(run.node): run for site in sites for run in _runs(site)}
+    return steps, list(runs.values())
 
 
 def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:
@@ -94,8 +109,8 @@ def _literal(node: cst.BaseExpression) -> int | None:
     return None
 
 
-def _runs(site: Site) -> Iterator[cst.Call]:
-    """The calls of ``run`` on this runner."""
+def _runs(site: Site) -> Iterator[Site]:
+    """The uses of ``run`` of this runner."""
     index = site.module.index
     target = site.assigned_to
     for attribute in index.attributes["run"]:
@@ -106,17 +121,14 @@ def _runs(site: Site) -> Iterator[cst.Call]:
             and isinstance(attribute.value, cst.Name)
             and attribute.value.value == target.value
         )
-        if isinstance(call, cst.Call) and call.func is attribute and (own or named):
-            yield call
-
-
-def _is_used(call: cst.Call, site: Site) -> bool:
-    return not isinstance(site.module.index.parent(call), cst.Expr)
+        if own or named:
+            call = call if isinstance(call, cst.Call) and call.func is attribute else None
+            yield Site(f"{RUNNER}.run", attribute, call, site.module, index.scope_of(attribute), site.home)
 
 
 def _shipped(call: cst.Call, site: Site) -> Iterator[Finding]:
     """What the function that ``call`` ships takes along from the driver."""
-    function = call.args[0].value if call.args else None
+    function = call.args[0].value
     if isinstance(function, cst.Call):
         yield site.found(
             "review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function
@@ -148,6 +160,12 @@ def _taken_along(function: cst.FunctionDef, site: Site) -> Iterator[Finding]:
 
 def _is_made_here(binding: Binding) -> bool:
     return binding.kind == "assignment" and binding.scope.kind == "module" and binding.value is not None
+
+
+@rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.tensorflow.keras.LogCallback"])
+def log_callback(site: Site, context: Context) -> Finding:
+    """LogCallback does so for Keras, which TorchDistributor does not start: that is explained."""
+    raise RefusalError("LogCallback logs Keras' epochs to the driver: print them, in a callback of your own")
 
 
 @rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.log_to_driver"])

@@ -19,6 +19,8 @@ from .optimizer_uses import PASSES
 
 @rule("HVD210", "backward-passes", symbols=[PASSES])
 def backward_passes(site: Site, context: Context) -> Finding:
+    if site.call is None:
+        raise RefusalError("set_backward_passes_per_step is passed on as a value: there is nothing to set any more")
     if not site.is_discarded or site.statement is None:
         raise RefusalError("set_backward_passes_per_step returns nothing, and its value is used")
     message = "set_backward_passes_per_step goes: gradients are reduced at the step, however many backwards there were"

@@ -1,7 +1,8 @@
 """HVD105 built: what the library was built with is what PyTorch was built with.
 
 The questions ask about Horovod's build, the answers are about PyTorch's: a reviewer decides whether the branch that
-asks is still needed. The migrated program never communicates by MPI, DDL or oneCCL.
+asks is still needed. The migrated program never communicates by MPI, DDL or oneCCL. ``gpu_available("torch")`` is asked
+of Horovod's library, and becomes the question whether this machine has a GPU.
 """
 
 from migrator.api import Context, Finding, Site, expression, rule
@@ -19,12 +20,15 @@ VALUES = {
     "mpi_threads_supported": ("False", None),
     "ddl_built": ("False", None),
     "ccl_built": ("False", None),
+    "gpu_available": ("torch.cuda.is_available()", TORCH),
 }
+TAKEN = {"gpu_available": " *_, **__"}
 
 
 @rule("HVD105", "built", symbols=[f"horovod.torch.{name}" for name in VALUES])
 def built(site: Site, context: Context) -> Finding:
     value, needed = VALUES[site.short]
-    new = value if site.call is not None else f"lambda: {value}"
-    message = f"{site.short} → {value}: what PyTorch was built with, not Horovod"
+    new = value if site.call is not None else f"lambda{TAKEN.get(site.short, '')}: {value}"
+    asked = "whether this machine has a GPU" if site.short in TAKEN else "what PyTorch was built with"
+    message = f"{site.short} → {value}: {asked}, not Horovod"
     return site.replace(expression(new), class_="review", message=message, imports=[needed] if needed else [])

@@ -31,6 +31,13 @@ def reduce_operation(site: Site, context: Context) -> Finding:
 
 @rule("HVD206", "constants", symbols=[f"horovod.torch.Compression.{name}" for name in COMPRESSIONS])
 def compression(site: Site, context: Context) -> Finding:
+    holder = site.module.index.parent(site.node)
+    if isinstance(holder, cst.Attribute) or site.call is not None:
+        raise RefusalError(f"more is asked of Compression.{site.short} than to choose how gradients travel")
+    if isinstance(holder, cst.Arg) and isinstance(site.module.index.parent(holder), cst.ClassDef):
+        raise RefusalError(
+            f"a class is derived from Compression.{site.short}: a communication hook of DDP takes what it does"
+        )
     value, imports = COMPRESSIONS[site.short]
     return site.replace(expression(value), imports=imports)
 

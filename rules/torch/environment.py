@@ -1,7 +1,9 @@
 """HVD601 environment: variables of Horovod and MPI become those of torchrun.
 
 Programs read their rank from what ``horovodrun`` or ``mpirun`` exports. Under torchrun those variables are not set:
-a default of 0 would make every process rank 0. A variable that only tunes Horovod has no effect any more.
+a default of 0 would make every process rank 0. A variable that only tunes Horovod has no effect any more; where PyTorch
+has such a setting, the finding names it. Variables of a scheduler, such as ``SLURM_PROCID``, keep their meaning, and
+are the rank only where the scheduler starts one process for each rank: torchrun is started once on each host.
 
 Example:
 
@@ -36,8 +38,28 @@ VARIABLES = {
     "OMPI_COMM_WORLD_SIZE": "WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK": "LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_NODE_RANK": "LOCAL_RANK",
     "PMI_RANK": "RANK",
     "PMI_SIZE": "WORLD_SIZE",
+    "PMIX_RANK": "RANK",
+    "MPI_LOCALRANKID": "LOCAL_RANK",
+    "MPI_LOCALNRANKS": "LOCAL_WORLD_SIZE",
+    "MV2_COMM_WORLD_RANK": "RANK",
+    "MV2_COMM_WORLD_SIZE": "WORLD_SIZE",
+    "MV2_COMM_WORLD_LOCAL_RANK": "LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
+}
+INSTEAD = {
+    "HOROVOD_FUSION_THRESHOLD": "DDP has bucket_cap_mb",
+    "HOROVOD_GLOO_IFACE": "Gloo reads GLOO_SOCKET_IFNAME",
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": "init_process_group has timeout",
+    "HOROVOD_STALL_CHECK_TIME_SECONDS": "init_process_group has timeout",
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "init_process_group has timeout",
+    "HOROVOD_TIMELINE": "torch.profiler records a trace",
+    "HOROVOD_LOG_LEVEL": "torch reads TORCH_DISTRIBUTED_DEBUG and TORCH_CPP_LOG_LEVEL",
+    "HOROVOD_DYNAMIC_PROCESS_SETS": "process groups can be made at any time",
+    "HOROVOD_HOSTNAME": "socket.gethostname() is the name of this host",
+    "HOROVOD_ELASTIC": "torchrun restarts the script, and counts in TORCHELASTIC_RESTART_COUNT",
 }
 READ = "os.environ.known"
 TUNED = "os.environ.tuning"
@@ -108,4 +130,6 @@ def environment(site: Site, context: Context) -> Finding:
 @rule("HVD601", "environment", symbols=[TUNED])
 def tuning(site: Site, context: Context) -> Finding:
     assert isinstance(site.node, cst.SimpleString)
-    return site.found("review", f"{site.node.raw_value} has no effect after the migration")
+    name = site.node.raw_value
+    instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
+    return site.found("review", f"{name} has no effect after the migration{instead}")

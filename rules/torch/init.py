@@ -4,6 +4,9 @@ Horovod's ``init`` may be called twice and, without a launcher, starts one proce
 raises in both cases. The helper does what Horovod did. Under ``horovodrun``, ``mpirun`` or ``srun`` with more than
 one task, where N processes would each train alone as rank 0 of 1, it raises and names torchrun.
 
+Process sets that ``init`` is given are made right after it, as process groups (HVD108). A list of ranks or an MPI
+communicator says which of the started processes train: that is for torchrun to say.
+
 Example:
 
 ```python
@@ -17,13 +20,24 @@ init_process_group()
 ```
 """
 
-from migrator.api import Context, Finding, RefusalError, Site, expression, rule
+from migrator.api import Context, Edit, Finding, Insert, RefusalError, Replace, Site, expression, rule
+
+from .names import DIST
+from .process_set_plan import INIT, ProcessSets
 
 
-@rule("HVD101", "init", symbols=["horovod.torch.init"])
+@rule("HVD101", "init", symbols=[INIT])
 def init(site: Site, context: Context) -> Finding:
     if site.call is None:
         raise RefusalError("init is passed on as a value; call it where the program starts")
-    if site.call.args:
-        raise RefusalError("init is given ranks or process sets, which torch.distributed takes as process groups")
-    return site.replace(expression("init_process_group()"), helpers=["init_process_group"])
+    plan = next(context.plan(ProcessSets))
+    if reason := plan.refused.get(id(site.call)):
+        raise RefusalError(reason)
+    new, groups = expression("init_process_group()"), plan.groups[id(site.call)]
+    if not groups:
+        return site.replace(new, helpers=["init_process_group"])
+    edits: list[Edit] = [Replace(site.call, new)]
+    if site.statement is not None:
+        edits += [Insert(site.statement, "after", group) for group in groups]
+    message = "init → init_process_group(), after which all ranks make the process groups, in the order of the sets"
+    return site.found("exact", message, edits, imports=[DIST], helpers=["init_process_group"])

@@ -17,6 +17,8 @@ torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
 ```
 """
 
+from collections.abc import Iterator
+
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
 from .names import OS
@@ -25,8 +27,7 @@ VALUES = {
     "horovod.torch.local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
     "horovod.torch.local_size": 'int(os.environ.get("LOCAL_WORLD_SIZE", 1))',
 }
-
-
+LAUNCHERS = ("sparkdl.HorovodRunner", "horovod.spark.run")
 DEVICES = ("set_device", "device", "cuda", "to")
 
 
@@ -37,14 +38,35 @@ def local_rank(site: Site, context: Context) -> Finding:
         return site.replace(expression(f"lambda: {value}"), imports=[OS])
     if site.call.args:
         raise RefusalError(f"{site.short} takes no arguments")
-    if context.uses("sparkdl.HorovodRunner") and not _is_device(site):
-        message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so all ranks have the same"
+    if any(map(_is_a_spark_job, _launches(context))) and not _is_device(site):
+        others = "0 on every rank" if site.short == "local_rank" else "1 on every rank"
+        message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so it is {others}"
         return site.replace(expression(value), class_="review", message=message, imports=[OS])
     return site.replace(expression(value), imports=[OS])
 
 
+def _launches(context: Context) -> Iterator[Site]:
+    return (site for symbol in LAUNCHERS for site in context.uses(symbol))
+
+
+def _is_a_spark_job(launch: Site) -> bool:
+    """Whether the ranks may be tasks of a Spark job: all but ``HorovodRunner(np=-n)``, which stays on the driver."""
+    arguments = launch.call.args if launch.call is not None else ()
+    np = next((a.value for a in arguments if a.keyword is not None and a.keyword.value == "np"), None)
+    return not (isinstance(np, cst.UnaryOperation) and isinstance(np.operator, cst.Minus))
+
+
 def _is_device(site: Site) -> bool:
-    """Whether the number is handed to something that takes the index of a device."""
-    argument = site.module.index.parent(site.target)
+    """Whether the number is handed to something that takes the index of a device, itself or by its only name."""
+    target = site.assigned_to
+    if not isinstance(target, cst.Name):
+        return _is_argument_of_device(site.target, site)
+    home = site.scope.home(target.value)
+    uses = [r.node for r in site.module.index.references[target.value] if r.scope.home(target.value) is home]
+    return bool(uses) and all(_is_argument_of_device(use, site) for use in uses)
+
+
+def _is_argument_of_device(node: cst.BaseExpression, site: Site) -> bool:
+    argument = site.module.index.parent(node)
     call = site.module.index.parent(argument) if isinstance(argument, cst.Arg) else None
     return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in DEVICES

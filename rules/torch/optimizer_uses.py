@@ -15,12 +15,14 @@ from .values import possible_values, symbol_of
 if TYPE_CHECKING:
     from .plan import Plan
 
-SYNCHRONIZE = "horovod.torch.DistributedOptimizer.synchronize"
-SKIP = "horovod.torch.DistributedOptimizer.skip_synchronize"
-UNKNOWN = "horovod.torch.DistributedOptimizer.synchronize.unknown"
-REDUCE = "horovod.torch.DistributedOptimizer.step"
-PASSES = "horovod.torch.DistributedOptimizer.set_backward_passes_per_step"
-CLOSURE = "horovod.torch.DistributedOptimizer.step.closure"
+METHODS = "horovod.torch.DistributedOptimizer"
+SYNCHRONIZE = f"{METHODS}.synchronize"
+SKIP = f"{METHODS}.skip_synchronize"
+UNKNOWN = f"{METHODS}.synchronize.unknown"
+REDUCE = f"{METHODS}.step"
+PASSES = f"{METHODS}.set_backward_passes_per_step"
+DUPLICATES = f"{METHODS}.find_duplicates"
+CLOSURE = f"{METHODS}.step.closure"
 
 _KEEPS_NOTHING = ("step", "unscale_", "isinstance", "print", "len", "save", "append")
 _KNOWN = ("Scheduler", "LR", "lr_scheduler", "Warm", "Cosine", "adjust", "learning_rate", "Optimizer")
@@ -48,6 +50,7 @@ class OptimizerUses:
     steps_in_sight: bool
     closures: tuple[Closure, ...]
     accumulating: tuple[tuple[Module, cst.Call], ...]
+    named: tuple[tuple[Module, cst.Attribute], ...]
     fallback: Site | None
     unknown: tuple[tuple[Module, cst.Call], ...] = ()
 
@@ -79,6 +82,8 @@ class OptimizerUses:
                 place = self.first_unscale(module, call) or call
                 yield self.site(REDUCE, place.func, place, module)
 
+        for module, attribute in self.named:
+            yield self.site(f"{METHODS}.{attribute.attr.value}", attribute, None, module)
         for module, call in self.accumulating:
             yield self.site(PASSES, call.func, call, module)
         for closure in self.closures:
@@ -86,11 +91,11 @@ class OptimizerUses:
             if closure.backward is not None and plan is not None and plan.strategy == "optimizer":
                 yield self.site(CLOSURE, closure.backward.func, closure.backward, closure.module)
 
-    def site(self, symbol: str, node: cst.BaseExpression, call: cst.Call, module: Module) -> Site:
+    def site(self, symbol: str, node: cst.BaseExpression, call: cst.Call | None, module: Module) -> Site:
         home = module.index.scope
         if self.fallback is not None and self.fallback.module is module:
             home = self.fallback.home
-        return Site(symbol, node, call, module, module.index.scope_of(call), home)
+        return Site(symbol, node, call, module, module.index.scope_of(node), home)
 
     def unreduced(self) -> Iterator[tuple[Module, cst.Call]]:
         """The steps, plain or scaled, before which nothing has reduced the gradients."""
@@ -189,6 +194,7 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         found.steps_in_sight and bool(names) and all(target is not None for target in targets),
         tuple(found.closures),
         tuple(found.accumulating),
+        tuple(found.named),
         wrappers[0] if wrappers else context.sites[0] if context.sites else None,
         tuple(found.unknown) if context.sites else (),
     )
@@ -248,6 +254,7 @@ class _Search:
         self.steps_in_sight = True
         self.closures: list[Closure] = []
         self.accumulating: list[tuple[Module, cst.Call]] = []
+        self.named: list[tuple[Module, cst.Attribute]] = []
 
     def follow(self, module: Module) -> None:
         """Find the parameters of the module's functions that an optimizer is handed to."""
@@ -286,7 +293,16 @@ class _Search:
             call = _called(attribute, module)
             if call and call.args and self.is_optimizer(call.args[0].value, module):
                 self.unscaled.append((module, call))
+        self.named += [(module, attribute) for attribute in self.values(module)]
         self.escapes(module)
+
+    def values(self, module: Module) -> Iterator[cst.Attribute]:
+        """Horovod's methods of an optimizer that are not called where they are named, and its check of names."""
+        for name in ("synchronize", "skip_synchronize", "set_backward_passes_per_step", "find_duplicates"):
+            for attribute in module.index.attributes[name]:
+                is_value = name == "find_duplicates" or _called(attribute, module) is None
+                if is_value and self.is_optimizer(attribute.value, module):
+                    yield attribute
 
     def step(self, attribute: cst.Attribute, call: cst.Call, module: Module) -> None:
         if self.is_optimizer(attribute.value, module):

@@ -3,7 +3,8 @@
 ``horovod.run(function, np=N)`` starts N processes and returns their results in the order of ranks.
 ``elastic_launch`` is what torchrun calls: it does the same on this machine. Hosts have no counterpart in one call:
 torchrun is started on each of them, and the program says so when hosts are named. Which library Horovod communicates
-by is not a question any more.
+by is not a question any more, nor how to reach other hosts. Arguments for elastic jobs, and those that name hosts in
+other ways, are explained one by one.
 
 Example:
 
@@ -20,15 +21,36 @@ run_on_ranks(main, args=(args,), num_processes=4)
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
+from .values import is_constant
+
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
-DROPPED = ("use_gloo", "use_mpi", "verbose", "disable_cache", "start_timeout", "output_filename")
+DROPPED = (
+    *("use_gloo", "use_mpi", "verbose", "disable_cache", "start_timeout", "output_filename", "mpi_args"),
+    *("ssh_port", "ssh_identity_file", "network_interface", "network_interfaces"),
+)
+REFUSED = {
+    **dict.fromkeys(
+        ("min_num_proc", "min_np", "max_num_proc", "max_np"),
+        "says that the number of ranks may change: start the script with torchrun --nnodes=MIN:MAX, and load a "
+        "checkpoint at its start",
+    ),
+    "slots": "is the number of ranks on each host that joins: it is torchrun's --nproc-per-node",
+    "reset_limit": "is how often the job may start again: it is torchrun's --max-restarts",
+    "cooldown_range": "keeps hosts that failed out for a while, which torchrun does not: leave it out",
+    "host_discovery_script": "finds hosts that join: start torchrun on each, with --rdzv-endpoint",
+    "hostfile": "names hosts in a file: start torchrun on each of them, with --nnodes and --rdzv-endpoint",
+    "executable": "is another Python: start the script with that one's torchrun",
+}
 
 
-@rule("HVD106", "run", symbols=["horovod.run", "horovod.runner.run"])
+@rule("HVD106", "run", symbols=["horovod.run"])
 def run(site: Site, context: Context) -> Finding:
     if site.call is None or any(argument.keyword is None for argument in site.call.args[3:]):
         raise RefusalError("horovod.run is passed on as a value, or called with arguments that have no names")
-    arguments = site.arguments("func", "args", "kwargs", "np", *TAKEN[4:], *DROPPED)
+    arguments = site.arguments("func", "args", "kwargs", "np", *TAKEN[4:], *DROPPED, *REFUSED)
+    for name, reason in REFUSED.items():
+        if name in arguments and not is_constant(arguments[name], "None"):
+            raise RefusalError(f"{name} {reason}")
     number = arguments.get("np", arguments.get("num_proc"))
     if "func" not in arguments or number is None:
         raise RefusalError("the call does not say what it runs, or on how many ranks")

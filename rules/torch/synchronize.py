@@ -50,14 +50,15 @@ from migrator.api import (
 )
 
 from .names import DIST, TORCH
-from .optimizer_uses import CLOSURE, REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
+from .optimizer_uses import CLOSURE, DUPLICATES, REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
 from .plan import Gradients, Plan
 
 
 @rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE, CLOSURE, UNKNOWN])
 def synchronize(site: Site, context: Context) -> Finding:
     gradients = next(context.plan(Gradients))
-    assert site.call is not None
+    if site.call is None:
+        raise RefusalError(f"{site.short} is passed on as a value: call it where gradients are to be reduced")
     optimizer = gradients.uses.optimizer(site.module, site.call)
     plan = gradients.of(optimizer, site.module)
     if site.symbol == UNKNOWN:
@@ -105,6 +106,13 @@ def _returns(function: cst.CSTNode) -> Iterator[cst.Return]:
         yield function
     for child in children_of(function):
         yield from _returns(child)
+
+
+@rule("HVD202", "synchronize", symbols=[DUPLICATES])
+def find_duplicates(site: Site, context: Context) -> Finding:
+    raise RefusalError(
+        "find_duplicates checks the names by which Horovod matches gradients; names do not matter now"
+    )
 
 
 def _placed(site: Site, template: Template) -> Edit:

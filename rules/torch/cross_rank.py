@@ -1,0 +1,39 @@
+"""HVD107 cross-rank: the number of this host comes from the launcher.
+
+Horovod counts hosts; torchrun counts its agents, one to a host as it is usually started, and exports GROUP_RANK and
+GROUP_WORLD_SIZE. Without a launcher there is one. Under TorchDistributor on a cluster every Spark task is an agent of
+its own.
+
+Example:
+
+```python
+if hvd.cross_rank() == 0:
+    download()
+```
+
+Use instead:
+
+```python
+if int(os.environ.get("GROUP_RANK", 0)) == 0:
+    download()
+```
+"""
+
+from migrator.api import Context, Finding, RefusalError, Site, expression, rule
+
+from .names import OS
+
+VALUES = {
+    "horovod.torch.cross_rank": 'int(os.environ.get("GROUP_RANK", 0))',
+    "horovod.torch.cross_size": 'int(os.environ.get("GROUP_WORLD_SIZE", 1))',
+}
+
+
+@rule("HVD107", "cross-rank", symbols=list(VALUES))
+def cross_rank(site: Site, context: Context) -> Finding:
+    value = VALUES[site.symbol]
+    if site.call is not None and site.call.args:
+        raise RefusalError(f"{site.short} takes no arguments")
+    new = value if site.call is not None else f"lambda: {value}"
+    message = f"{site.short} → {value}, which counts torchrun's agents: one to a host, as a rule"
+    return site.replace(expression(new), class_="review", message=message, imports=[OS])
