@@ -345,10 +345,13 @@ class Editor:
         return Span(self.layout.span(siblings[place - 1]).end, span.end)
 
     def blank_line_after(self, start: int, end: int, node: cst.CSTNode) -> Iterator[Splice]:
-        """The blank line below what goes, where there is one above it too."""
+        """The blank line below what goes, where there is one above it too, or the block begins."""
         above = self.layout.text[self.layout.line_start(start - 1) : start] if start else ""
         below = _BLANK_LINE.match(self.layout.text, end)
-        if below and not above.strip():
+        block = self.index.parent(self.index.line(node))
+        lines = block.body if isinstance(block, cst.IndentedBlock) else ()
+        is_first = len(lines) > 1 and lines[0] is self.index.line(node)
+        if below and (is_first or not above.strip()):
             yield Splice(Span(end, below.end()), (), node)
 
     def block_end(self, compound: cst.CSTNode) -> int:

@@ -1,4 +1,4 @@
-"""One module for the helpers of a program of several files: where it goes and how each file imports it."""
+"""Modules for the helpers of a program of several files: where they go and how each file imports them."""
 
 from __future__ import annotations
 
@@ -24,22 +24,54 @@ class HelperModule:
     text: str
     names: dict[Path, str]
 
-    def name_for(self, file: File) -> str:
-        """The module's name in ``file``; empty where the helpers go into the file itself."""
-        return self.names.get(file.given.file, "")
 
+def helper_modules(drafts: Sequence[Draft]) -> list[HelperModule]:
+    """The modules that the program's files share: one where a place suits them all, else one for each package.
 
-def helper_module(drafts: Sequence[Draft]) -> HelperModule | None:
-    """The module that the program's files share; None if only one needs helpers, or no place suits them all."""
+    A file that needs helpers alone, and one that no place suits, has them in itself.
+    """
+    files = [made.file for made in drafts]
     using = [made for made in drafts if made.helpers and made.file.given.is_given and not made.wrong]
     if len(using) < 2:
-        return None
-    paths = [made.file.given.file for made in using]
-    folder = Path(os.path.commonpath([path.parent for path in paths]))
+        return []
+    for folder in _folders([made.file.given.file for made in using]):
+        if found := _module_in(folder, using, files):
+            return [found]
+    groups: dict[Path | None, list[Draft]] = {}
+    for made in using:
+        groups.setdefault(_package_of(made.file.given.file), []).append(made)
+    common = [(Path(os.path.commonpath([m.file.given.file.parent for m in group])), group) for group in groups.values()]
+    modules = (_module_in(folder, group, files) for folder, group in common if len(group) > 1)
+    return [module for module in modules if module is not None]
+
+
+def _folders(paths: Sequence[Path]) -> Iterator[Path]:
+    """Where a module for all of ``paths`` may be: their common folder, or the only package among them."""
+    packages = {package for path in paths if (package := _package_of(path)) is not None}
+    common = Path(os.path.commonpath([path.parent for path in paths]))
+    if not packages or (common / "__init__.py").exists():
+        yield common
+    if len(packages) == 1:
+        package = packages.pop()
+        yield Path(os.path.commonpath([path.parent for path in paths if path.is_relative_to(package)]))
+
+
+def _package_of(path: Path) -> Path | None:
+    """The outermost package in which ``path`` lies."""
+    found = None
+    for folder in path.parents:
+        if not (folder / "__init__.py").exists():
+            break
+        found = folder
+    return found
+
+
+def _module_in(folder: Path, using: Sequence[Draft], files: Sequence[File]) -> HelperModule | None:
+    """A module in ``folder`` for ``using``; None where some cannot import it, or every name is taken."""
     name = next((n for n in _NAMES if not (folder / f"{n}.py").exists() and not (folder / n).exists()), None)
     if name is None:
         return None
-    names = {path: _name_in(path, folder / name, [made.file for made in drafts]) for path in paths}
+    names = {made.file.given.file: _name_in(made.file.given.file, folder / name, files) for made in using}
     if not all(names.values()):
         return None
     text = helper_module_text(helper for made in using for helper in made.helpers)
@@ -48,12 +80,14 @@ def helper_module(drafts: Sequence[Draft]) -> HelperModule | None:
 
 def _name_in(path: Path, target: Path, files: Sequence[File]) -> str | None:
     """How ``path`` imports the module ``target``: as the program's files already import one another."""
+    package = _package_of(path)
     for base in _bases(path, files):
         if base is None:
-            return _relative_name(path, target)
-        if target.is_relative_to(base):
+            if package is not None and target.is_relative_to(package):
+                return _relative_name(path, target)
+        elif target.is_relative_to(base):
             return ".".join(target.relative_to(base).parts)
-    return target.name if path.parent == target.parent and not (path.parent / "__init__.py").exists() else None
+    return target.name if path.parent == target.parent and package is None else None
 
 
 def _bases(path: Path, files: Sequence[File]) -> Iterator[Path | None]:

@@ -48,16 +48,18 @@ def arrange(
     kept: Sequence[Binding] = (),
     helper_module: str = "",
     running: Collection[int] = (),
+    project: Collection[str] = (),
 ) -> Dependencies:
     """Decide on names and places for ``needs``.
 
     ``unused`` are bindings that nothing refers to any more, ``kept`` those of the same kind that stay. Helpers are put
     into the module itself, or imported from ``helper_module``. ``running`` are the names, by identity, that come from
-    modules which do something when they are imported.
+    modules which do something when they are imported; ``project`` the names of other files of the project.
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
-    return _Arrangement(index, tuple(dict.fromkeys(needs)), tuple(unused), tuple(kept), helper_module, running).result()
+    unique = tuple(dict.fromkeys(needs))
+    return _Arrangement(index, unique, tuple(unused), tuple(kept), helper_module, running, project).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -97,9 +99,11 @@ class _Arrangement:
         kept: tuple[Binding, ...],
         helper_module: str,
         running: Collection[int],
+        project: Collection[str],
     ) -> None:
         self.index = index
         self.running = running
+        self.project = project
         self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
@@ -184,7 +188,8 @@ class _Arrangement:
             return self.renames[item.local]
         if item.local not in self.index.names or self.is_same(item):
             return item.local
-        return self.free_name((item.name or item.module).replace(".", "_"))
+        is_helper = bool(self.helper_module) and item.module == self.helper_module
+        return self.free_name(f"distributed_{item.name}" if is_helper else (item.name or item.module).replace(".", "_"))
 
     def is_same(self, item: Import) -> bool:
         """Whether every use of the preferred name that stays in this module means ``item`` anyway."""
@@ -230,7 +235,8 @@ class _Arrangement:
             elif near and not (slot and item.module == "torch.distributed" and _has_comment(slot)):
                 yield self.beside(near, item, line)
             elif self.is_local(item) and self.block.imports[-1:] != (slot,):
-                yield Insert(self.block.imports[-1].body[-1], "after", Template(line, is_final=True))
+                gap = "" if self.is_of_project(self.block.imports[-1]) else "\n"
+                yield Insert(self.block.imports[-1].body[-1], "after", Template(gap + line, is_final=True))
             elif slot and not _is_standard(item.module):
                 in_slot.append(line)
             else:
@@ -256,6 +262,14 @@ class _Arrangement:
                 )
         return None
 
+    def is_of_project(self, line: cst.SimpleStatementLine) -> bool:
+        """Whether ``line`` imports another file of the project."""
+        return _line_key(line)[2].startswith(".") or any(
+            (isinstance(part, cst.ImportFrom) and dotted_name(part.module) in self.project)
+            or any(dotted_name(alias.name) in self.project for alias in _names(part))
+            for part in line.body
+        )
+
     def is_local(self, item: Import) -> bool:
         """Whether ``item`` comes from the program itself, whose imports stand last."""
         return bool(self.block.imports) and bool(self.helper_module) and item.module == self.helper_module
@@ -267,7 +281,11 @@ class _Arrangement:
         """The imports of the module's head among which ``item`` belongs."""
         if _is_standard(item.module):
             return [line for line in self.block.imports if _is_standard_line(line)]
-        return [line for line in self.block.imports if _root_of(line) == item.module.partition(".")[0]]
+        lines: Iterable[cst.CSTNode] = self.block.imports
+        if self.helper_module and item.module == self.helper_module:
+            lines = self.index.tree.body  # what makes the project's files importable may come before their imports
+        imports = (line for line in lines if isinstance(line, cst.SimpleStatementLine) and _only_imports(line))
+        return [line for line in imports if _root_of(line) == item.module.partition(".")[0]]
 
     def slot(self, gone: Sequence[Binding]) -> cst.SimpleStatementLine | None:
         """The line of the head of the module in which an import is replaced."""
@@ -377,10 +395,20 @@ class _Arrangement:
         elif self.block.imports and self.index.tree.body.index(self.block.imports[-1]) + 1 == self.place(
             self.block.anchor
         ):
-            gap = "\n" * max(0, 2 - _blank_lines(self.block.anchor))
+            gap = "\n" * max(0, 2 - self.blank_lines_left(self.block.anchor))
             yield Insert(self.block.imports[-1].body[-1], "after", Template("\n\n" + body + gap, is_final=True))
         else:
             yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n", is_final=True))
+
+    def blank_lines_left(self, anchor: cst.CSTNode) -> int:
+        """How many blank lines stand above ``anchor``, or above what follows it where it goes with its imports."""
+        gone = {id(binding.node) for binding in self.unused}
+        own = _blank_lines(anchor)
+        if not isinstance(anchor, (cst.If, cst.Try)) or not _is_all(anchor.body, gone):
+            return own
+        following = self.index.tree.body[self.place(anchor) + 1 :][:1]
+        below = _blank_lines(following[0]) if following else 0
+        return own + max(0, below - 1) if own else below
 
     def place(self, statement: cst.CSTNode) -> int:
         return next(n for n, other in enumerate(self.index.tree.body) if other is statement)
@@ -467,6 +495,13 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
         return False
     part = statement.body[0]
     return isinstance(part, cst.Expr) and isinstance(part.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _is_all(block: cst.BaseSuite, gone: Collection[int]) -> bool:
+    """Whether ``block`` consists of imports of which nothing stays."""
+    lines = [line for line in block.body if isinstance(line, cst.SimpleStatementLine)]
+    names = [alias for line in lines for part in line.body for alias in _names(part)]
+    return len(lines) == len(block.body) and all(map(_only_imports, lines)) and all(id(a) in gone for a in names)
 
 
 def _names(statement: cst.BaseSmallStatement) -> Sequence[cst.ImportAlias]:

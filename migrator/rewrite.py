@@ -83,7 +83,8 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
         return Rewritten(made, text, made.wrong)
     try:
         index, running = made.file.module.index, made.file.found.running
-        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running)
+        project = made.file.module.project
+        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running, project)
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
     except ConflictError as conflict:

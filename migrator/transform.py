@@ -11,7 +11,7 @@ from functools import cached_property
 from migrator import notices
 from migrator.answers import ask
 from migrator.config import Settings
-from migrator.helper_module import HelperModule, helper_module
+from migrator.helper_module import HelperModule, helper_modules
 from migrator.layout import line_starts
 from migrator.program import imported_modules
 from migrator.reading import File, Input, Unreadable, read_all
@@ -57,8 +57,9 @@ class _Migration:
         answers = ask(self.files, self.registry, self.settings)
         partial = self.settings.partial
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
-        shared = helper_module(drafts)
-        rewritten = [finish(made, shared.name_for(made.file) if shared else "") for made in drafts]
+        shared = helper_modules(drafts)
+        names = {path: name for module in shared for path, name in module.names.items()}
+        rewritten = [finish(made, names.get(made.file.given.file, "")) for made in drafts]
         findings = [finding for each in rewritten for finding in self.findings(each)]
         findings += map(self.unreadable_finding, self.unreadable)
         findings += [todo for file in self.files for todo in self.open_todos(file, findings)]
@@ -162,6 +163,6 @@ def unreadable_result(file: Unreadable) -> FileResult:
     return FileResult(file.given.path, "failed", f"line {file.line}: {file.reason}", data, data)
 
 
-def _created(shared: HelperModule | None, rewritten: Sequence[Rewritten]) -> Iterator[FileResult]:
-    if shared is not None and not any(each.wrong for each in rewritten):
-        yield FileResult(shared.path, "changed", "", b"", shared.text.encode(), is_new=True)
+def _created(shared: Sequence[HelperModule], rewritten: Sequence[Rewritten]) -> Iterator[FileResult]:
+    for module in shared if not any(each.wrong for each in rewritten) else ():
+        yield FileResult(module.path, "changed", "", b"", module.text.encode(), is_new=True)

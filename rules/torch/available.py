@@ -19,7 +19,7 @@ if dist.is_available():
 ```
 """
 
-from migrator.api import Context, Finding, Site, cst, expression, rule
+from migrator.api import Context, Finding, Remove, Site, cst, expression, rule
 
 from .names import DIST
 
@@ -36,6 +36,10 @@ def installed(site: Site, context: Context) -> Finding:
 
 @rule("HVD120", "available", symbols=["horovod.torch.__bool__", "horovod.__bool__"])
 def available(site: Site, context: Context) -> Finding:
+    statement = site.module.index.parent(site.node)
+    if isinstance(statement, cst.Assert) and statement.test is site.node:
+        message = "the assertion goes: torch.distributed is part of PyTorch"
+        return site.found("exact", message, [Remove(statement)])
     new = "dist.is_available()"
     if isinstance(site.node, cst.Comparison) and isinstance(site.node.comparisons[0].operator, (cst.Is, cst.Equal)):
         new = f"not {new}"

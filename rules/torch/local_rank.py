@@ -38,6 +38,8 @@ def local_rank(site: Site, context: Context) -> Finding:
         return site.replace(expression(f"lambda: {value}"), imports=[OS])
     if site.call.args:
         raise RefusalError(f"{site.short} takes no arguments")
+    if _is_made_int(site):
+        value = value.removeprefix("int(").removesuffix(")")
     if any(map(_is_a_spark_job, _launches(context))) and not _is_device(site):
         others = "0 on every rank" if site.short == "local_rank" else "1 on every rank"
         message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so it is {others}"
@@ -54,6 +56,13 @@ def _is_a_spark_job(launch: Site) -> bool:
     arguments = launch.call.args if launch.call is not None else ()
     np = next((a.value for a in arguments if a.keyword is not None and a.keyword.value == "np"), None)
     return not (isinstance(np, cst.UnaryOperation) and isinstance(np.operator, cst.Minus))
+
+
+def _is_made_int(site: Site) -> bool:
+    """Whether the program makes an integer of the number, as it does of any that may be a string."""
+    argument = site.module.index.parent(site.target)
+    call = site.module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+    return isinstance(call, cst.Call) and dotted_name(call.func) == "int" and len(call.args) == 1
 
 
 def _is_device(site: Site) -> bool:

@@ -110,9 +110,7 @@ def _returns(function: cst.CSTNode) -> Iterator[cst.Return]:
 
 @rule("HVD202", "synchronize", symbols=[DUPLICATES])
 def find_duplicates(site: Site, context: Context) -> Finding:
-    raise RefusalError(
-        "find_duplicates checks the names by which Horovod matches gradients; names do not matter now"
-    )
+    raise RefusalError("find_duplicates checks the names by which Horovod matches gradients; names do not matter now")
 
 
 def _placed(site: Site, template: Template) -> Edit:
