@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed
 
+torch.optim.SGD([torch.zeros(1)])  # loads what optimizers load late, here once and not in every rank
 _TRACE = re.compile(r"^TRACE (\S+) (.*)$", re.MULTILINE)
 
 
