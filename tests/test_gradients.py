@@ -20,8 +20,8 @@ WAYS: tuple[tuple[str, Strategy], ...] = (("DistributedOptimizer → DDP", "ddp"
 def modes(case: Case) -> Iterator[tuple[Gradients, Strategy]]:
     """The settings to try, and the strategy that each must lead to."""
     yield "auto", case.auto
-    if case.auto == "ddp":
-        yield "optimizer", "optimizer"
+    if case.auto != "optimizer" or "auto" in case.wrong:
+        yield "optimizer", "refused" if case.auto == "refused" else "optimizer"
     if case.ddp is not None:
         yield "ddp", case.ddp
 
@@ -67,6 +67,20 @@ def test_case(case: Case, mode: Gradients, strategy: Strategy, tmp_path: Path, m
         assert differs.because in outcome.findings
     if differs or case.unstable:
         assert len({ours["weights"] for ours in found}) == 1
+
+
+AT_THE_OPTIMIZER = [case for case in CASES if case.auto == "optimizer" and "auto" not in case.wrong]
+
+
+@pytest.mark.parametrize("case", AT_THE_OPTIMIZER, ids=lambda case: case.name)
+def test_auto_is_what_optimizer_asks_for(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    for mode in ("auto", "optimizer"):
+        (tmp_path / mode).mkdir()
+        monkeypatch.chdir(tmp_path / mode)
+        settings = Settings(gradients=mode, jobs=1)
+        written.append(run({"program.py": case.source.encode()}, settings, tmp_path / mode).written)
+    assert written[0] == written[1]
 
 
 def test_recordings_and_cases_are_the_same() -> None:

@@ -115,6 +115,39 @@ def unused_parameters() -> Iterator[Case]:
         "optimizer",
         wrong={"auto": "DDP, though a part of the result is used only under a condition"},
     )
+    yield Case(
+        "unused_part",
+        "c unused on all ranks, by the loss",
+        "auxiliary_loss",
+        {
+            "scores, restored = model(x)": "outputs = model(x)",
+            "F.cross_entropy(scores, y)": "F.cross_entropy(outputs[0], y)",
+            "    if step % 2 == 0:\n        loss = loss + 0.1 * F.mse_loss(restored, x)\n": "",
+        },
+        "optimizer",
+        wrong={"auto": "DDP, though a part of the result is never used"},
+    )
+    feature = "            x = torch.relu(self.hidden(x))\n"
+    yield Case(
+        "unused_without_gradient",
+        "c unused on all ranks, by no_grad in forward",
+        "classifier",
+        {
+            "        return self.out(torch.relu(self.hidden(x)))\n": f"        with torch.no_grad():\n{feature}"
+            "        return self.out(x)\n",
+            SGD: adamw,
+        },
+        "optimizer",
+        wrong={"auto": "DDP, though the first layer gets no gradient"},
+    )
+    yield Case(
+        "unused_layers",
+        "c unused on all ranks, by a slice",
+        "depth",
+        {},
+        "optimizer",
+        wrong={"auto": "DDP, though how many layers take part is decided by the caller"},
+    )
 
 
 def accumulation() -> Iterator[Case]:
@@ -331,11 +364,17 @@ def modules() -> Iterator[Case]:
         "nn.Linear(24, 4)": "spectral_norm(nn.Linear(24, 4))",
     }
     yield Case("parametrized", "p weight_norm + spectral_norm", "classifier", norms)
+    compile_ = 'torch.compile({}, backend="eager")'
     yield Case(
-        "compiled",
-        "p torch.compile (aot_eager), compiled before",
+        "compiled", "p torch.compile, then wrap", "classifier", {"model = Net()": f"model = {compile_.format('Net()')}"}
+    )
+    yield Case(
+        "compiled_late",
+        "p wrap, then torch.compile",
         "classifier",
-        {"model = Net()": 'model = torch.compile(Net(), backend="aot_eager")'},
+        {"losses = []": f"losses = []\ncompiled = {compile_.format('model')}", "(model(x), y)": "(compiled(x), y)"},
+        "optimizer",
+        "the model is handed to torch.compile()",
     )
 
 
