@@ -397,6 +397,29 @@ def extras() -> Iterator[Case]:
         "optimizer",
     )
     yield Case(
+        "some_parameters_named_all",
+        "extra: optimizer over some parameters, the others stepped on each rank alone",
+        "classifier",
+        {
+            f"optimizer = {SGD}": f"optimizer = {SGD.replace('model', 'model.hidden')}\n"
+            f"own = {ADAM.replace('model', 'model.out')}",
+            "    optimizer.zero_grad()": "    optimizer.zero_grad()\n    own.zero_grad()",
+            "    optimizer.step()": "    optimizer.step()\n    own.step()",
+        },
+        "optimizer",
+        wrong={"auto": "DDP, which averages gradients that Horovod left alone"},
+    )
+    accumulator = Difference(("losses", "weights"), "initial_accumulator_value")
+    yield Case(
+        "initial_accumulator",
+        "2 the wrapper loses what the constructor put into the state: Adagrad",
+        "classifier",
+        {SGD: "torch.optim.Adagrad(model.parameters(), lr=0.1, initial_accumulator_value=0.5)"},
+        by_ddp=accumulator,
+        by_optimizer=accumulator,
+        wrong=dict.fromkeys(("auto", "optimizer"), "does not say that Horovod began with 0"),
+    )
+    yield Case(
         "two_models", "extra: two models in one optimizer", "two_models", {}, "optimizer", "not in sight", "refused"
     )
     path = "is not one forward, one backward and one optimizer step on every path"
@@ -430,6 +453,13 @@ OPTIMIZERS = {
     "nadam": "NAdam(model.parameters(), lr=0.001)",
     "adamax": "Adamax(model.parameters(), lr=0.001)",
     "radam": "RAdam(model.parameters(), lr=0.001)",
+}
+BOTH_ORDERS = ("broadcast_wrap", "wrap_broadcast")
+HIDDEN_DECAY = {
+    "groups": ("SGD([{'params': model.parameters(), 'weight_decay': 0.1}], lr=0.1)", *BOTH_ORDERS),
+    "positional": ("SGD(model.parameters(), 0.1, 0.9, 0, 0.1)", *BOTH_ORDERS),
+    "starred": ("SGD(model.parameters(), **{'lr': 0.1, 'weight_decay': 0.1})", *BOTH_ORDERS),
+    "asgd": ("ASGD(model.parameters(), lr=0.1)", "broadcast_wrap"),
 }
 BROADCAST_FIRST = {"sgd_decay": DECAYED, "momentum_decay": DECAYED, "adamw": DECAYED, "amsgrad": DECAYED}
 WRAP_FIRST = {
@@ -468,6 +498,14 @@ def fresh_states() -> Iterator[Case]:
                 by_optimizer=differs,
                 wrong=wrong,
             )
+
+    moved = Difference(("losses", "weights"), "moved the weights once")
+    for name, (new, *orders) in HIDDEN_DECAY.items():
+        for order in orders:
+            change = {sgd: f"torch.optim.{new}"} | (swapped if order == "wrap_broadcast" else {})
+            wrong = dict.fromkeys(("auto", "optimizer"), "called exact, though weights decay")
+            row = f"2 {order.replace('_', ', then ')}: decay by {name}"
+            yield Case(f"{order}_{name}", row, "fresh_state", change, by_ddp=moved, by_optimizer=moved, wrong=wrong)
 
 
 def _fresh_difference(because: str) -> Difference | None:
