@@ -20,7 +20,7 @@ WAYS: tuple[tuple[str, Strategy], ...] = (("DistributedOptimizer → DDP", "ddp"
 def modes(case: Case) -> Iterator[tuple[Gradients, Strategy]]:
     """The settings to try, and the strategy that each must lead to."""
     yield "auto", case.auto
-    if case.auto != "optimizer" or "auto" in case.wrong:
+    if case.auto != "optimizer":
         yield "optimizer", "refused" if case.auto == "refused" else "optimizer"
     if case.ddp is not None:
         yield "ddp", case.ddp
@@ -29,9 +29,7 @@ def modes(case: Case) -> Iterator[tuple[Gradients, Strategy]]:
 def runs() -> Iterator[object]:
     for case in CASES:
         for mode, strategy in modes(case):
-            reason = case.wrong.get(mode)
-            marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-            yield pytest.param(case, mode, strategy, id=f"{case.name}-{mode}", marks=marks)
+            yield pytest.param(case, mode, strategy, id=f"{case.name}-{mode}")
 
 
 def strategy_of(outcome: Outcome) -> Strategy:
@@ -69,7 +67,7 @@ def test_case(case: Case, mode: Gradients, strategy: Strategy, tmp_path: Path, m
         assert len({ours["weights"] for ours in found}) == 1
 
 
-AT_THE_OPTIMIZER = [case for case in CASES if case.auto == "optimizer" and "auto" not in case.wrong]
+AT_THE_OPTIMIZER = [case for case in CASES if case.auto == "optimizer"]
 
 
 @pytest.mark.parametrize("case", AT_THE_OPTIMIZER, ids=lambda case: case.name)

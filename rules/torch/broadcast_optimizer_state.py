@@ -27,7 +27,7 @@ from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, dott
 
 from .guards import is_rank_guard
 from .plan import BROADCAST_STATE, WRAPPER, Plan
-from .values import is_constant, symbol_of
+from .values import is_constant, is_zero, symbol_of
 
 
 @rule("HVD205", "broadcast-optimizer-state", symbols=[BROADCAST_STATE])
@@ -53,6 +53,8 @@ def broadcast_optimizer_state(site: Site, context: Context) -> Finding:
         "broadcast_optimizer_state → a function that broadcasts the state as it is; on a fresh optimizer Horovod also "
         "took a step with zero gradients: weight decay then changed the weights, Adam's moments began at step 1"
     )
+    if built is None or _is_without_state(built):
+        message += "; of an optimizer without state (plain SGD) it did not broadcast the learning rate, this does"
     if _is_wrapped(site, context, before=False):
         message += "; the wrapper that follows then dropped the state, which is kept now"
     new = expression(text, **parts)
@@ -74,16 +76,63 @@ def _fresh(site: Site, built: cst.Call, context: Context) -> Finding:
 def _effect(site: Site, built: cst.Call, context: Context) -> str:
     """What Horovod's step with zero gradients left behind; empty where nothing."""
     name = dotted_name(built.func).rpartition(".")[2]
-    keywords = {a.keyword.value: a.value for a in built.args if a.keyword is not None}
-    decay = keywords.get("weight_decay")
-    decays = name == "AdamW" or (decay is not None and not is_constant(decay, "0"))
-    if decays and name != "Adagrad":
-        return "weight decay moved the weights once, before training"
-    if _is_wrapped(site, context, before=True) and name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
-        return "its moments then started at step 1, which changes the first updates (by up to 6e-3 in ten steps)"
-    if any(argument.star or argument.keyword is None for argument in built.args[1:]) and name not in ("SGD",):
-        return "weight decay, if there is any, moved the weights once before training"
-    return ""
+    found = _settings(built, name)
+    effects = []
+    if decays := _decays(built, name, found, site):
+        effects.append(f"{decays} moved the weights once, before training")
+    if _is_wrapped(site, context, before=True):
+        if name not in ("SGD", "RMSprop", "Adagrad", "Rprop"):
+            effects.append(
+                "its moments then started at step 1, which changes the first updates (up to 6e-3 in ten steps)"
+            )
+        elif not is_zero(found.get("dampening")):
+            effects.append("momentum began with zeros, so that dampening acts on the first gradient too")
+    return "; ".join(effects)
+
+
+def _is_without_state(built: cst.Call) -> bool:
+    name = dotted_name(built.func).rpartition(".")[2]
+    return name == "SGD" and is_zero(_settings(built, name).get("momentum"))
+
+
+def _settings(built: cst.Call, name: str) -> dict[str, cst.BaseExpression]:
+    """The constructor's arguments by name, as far as they are not starred."""
+    plain = [argument for argument in built.args if not argument.star]
+    names = ("params", "lr", *POSITIONAL.get(name, ()))
+    placed = zip(names, (a.value for a in plain if a.keyword is None), strict=False)
+    return {**dict(placed), **{a.keyword.value: a.value for a in plain if a.keyword is not None}}
+
+
+POSITIONAL = {
+    "SGD": ("momentum", "dampening", "weight_decay"),
+    "Adam": ("betas", "eps", "weight_decay"),
+    "AdamW": ("betas", "eps", "weight_decay"),
+    "RMSprop": ("alpha", "eps", "weight_decay"),
+    "Adagrad": ("lr_decay", "weight_decay"),
+}
+
+
+def _decays(built: cst.Call, name: str, found: dict[str, cst.BaseExpression], site: Site) -> str:
+    """Weight decay, in the words that say how sure it is; empty where there is none."""
+    if name == "Adagrad":
+        return ""
+    given = found.get("weight_decay")
+    groups = site.module.source(found["params"]) if "params" in found else ""
+    if not is_zero(given) or (given is None and name in ("AdamW", "ASGD")) or "weight_decay" in groups:
+        return "weight decay"
+    hidden = any(argument.star for argument in built.args) or (name not in POSITIONAL and _is_long(built))
+    return "weight decay, if there is any," if hidden or _is_out_of_sight(found.get("params")) else ""
+
+
+def _is_long(built: cst.Call) -> bool:
+    return sum(argument.keyword is None for argument in built.args) > 2
+
+
+def _is_out_of_sight(parameters: cst.BaseExpression | None) -> bool:
+    """Whether ``parameters`` may be groups with options of their own: a name, or the result of another function."""
+    if isinstance(parameters, cst.Call):
+        return dotted_name(parameters.func).rpartition(".")[2] not in ("parameters", "filter", "list", "chain")
+    return isinstance(parameters, (cst.Name, cst.Attribute))
 
 
 def _is_wrapped(site: Site, context: Context, *, before: bool) -> bool:

@@ -108,6 +108,10 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
     if plan.freezes:
         notes.append("parameters are frozen or unfrozen: Horovod kept to those that needed a gradient when it wrapped")
+    if plan.loses_state:
+        notes.append(f"{plan.loses_state} is kept: Horovod's wrapper dropped it, so that the state began with zeros")
+    if plan.scales_early and plan.strategy == "ddp":
+        notes.append("Horovod reduced them after the scaler had looked at each rank's own, so its numbers differ")
     if plan.grows and plan.strategy == "optimizer":
         notes.append("parameters that are added later are reduced too: Horovod kept to those that it had wrapped")
     if plan.clips_early:

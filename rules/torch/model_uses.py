@@ -21,6 +21,7 @@ THROUGH_MODULE = frozenset(
 )
 MOVES = frozenset({"cuda", "to", "cpu", "half", "float", "double", "bfloat16", "requires_grad_"})
 RETURNS_MODEL = MOVES | {"train", "eval", "apply", "share_memory", "to_empty", "type"}
+TENSOR_ATTRIBUTES = frozenset({"data", "shape", "dtype", "device", "T", "grad", "requires_grad", "ndim", "is_cuda"})
 HARMLESS = frozenset({"print", "len", "str", "repr", "id", "isinstance", "type", "hasattr"})
 WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "initialize"})
 REBUILDS = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
@@ -136,8 +137,35 @@ class Tracker:
         target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
         if isinstance(target, (cst.Tuple, cst.List)):
             names = [dotted_name(element.value) for element in target.elements]
-            return all(name and self.index.references[name] for name in names)
+            return all(name and any(map(self.is_always_read, self.results(name, call))) for name in names)
+        if isinstance(target, cst.Name):
+            return not any(self.is_part(node) for node in self.results(target.value, call))
         return True
+
+    def results(self, name: str, call: cst.Call) -> list[cst.Name]:
+        """Where the function that calls the model reads its result by ``name``."""
+        home = self.index.scope_of(call).home(name)
+        return [r.node for r in self.index.references[name] if r.scope.home(name) is home]
+
+    def is_always_read(self, node: cst.CSTNode) -> bool:
+        """Whether no condition decides if ``node`` is read, inside the loop or function around it."""
+        for holder in self.index.ancestors(node):
+            if isinstance(holder, (cst.For, cst.While, cst.FunctionDef)):
+                return True
+            if isinstance(holder, (cst.If, cst.IfExp)):
+                return False
+        return True
+
+    def is_part(self, node: cst.CSTNode) -> bool:
+        """Whether only a part of the result is read: ``outputs[0]``, ``outputs["logits"]``, ``outputs.loss``."""
+        holder = self.index.parent(node)
+        if isinstance(holder, cst.Subscript) and holder.value is node:
+            parts = [element.slice for element in holder.slice]
+            return len(parts) == 1 and isinstance(parts[0], cst.Index) and _is_literal(parts[0].value)
+        if not isinstance(holder, cst.Attribute) or holder.value is not node:
+            return False
+        call = self.index.parent(holder)
+        return not isinstance(call, cst.Call) and holder.attr.value not in TENSOR_ATTRIBUTES
 
     def is_evaluation(self, node: cst.CSTNode) -> bool:
         """Whether no gradient is wanted of the forward at ``node``, or the model was last put into eval mode."""
@@ -275,9 +303,13 @@ def doubts_about_layers(module: Module) -> Iterator[str]:
         methods = [part for part in definition.body.body if isinstance(part, cst.FunctionDef)]
         others = [method for method in methods if method.name.value != "__init__"]
         if not any(method.name.value == "forward" for method in others):
+            if any(_own_attributes(m, True) for m in methods) and _inherits_forward(definition, module):
+                yield f"{definition.name.value} adds layers to the forward that it inherits"
             continue
         if any(_branches(method) for method in others):
             yield f"{definition.name.value} decides while it runs which layers take part"
+        if any(_cuts_graph(method) for method in others):
+            yield f"{definition.name.value} cuts off a part of its layers from the gradient"
         built = {name for m in methods if m.name.value == "__init__" for name in _own_attributes(m, True)}
         used = {name for method in others for name in _own_attributes(method, False)}
         if unused := sorted(built - used):
@@ -295,7 +327,27 @@ def _branches(method: cst.CSTNode) -> bool:
     kinds = (cst.If, cst.IfExp, cst.While, cst.Try, cst.Match)
     if isinstance(method, kinds):
         return True
+    if isinstance(method, cst.Subscript) and dotted_name(method.value).startswith("self."):
+        return True
     return any(_branches(child) for child in children_of(method))
+
+
+def _inherits_forward(definition: cst.ClassDef, module: Module) -> bool:
+    """Whether a base of ``definition`` is a network of the module with a forward of its own."""
+    bases = {dotted_name(base.value) for base in definition.bases}
+    parts = (part for other in _classes(module) if other.name.value in bases for part in other.body.body)
+    return any(isinstance(part, cst.FunctionDef) and part.name.value == "forward" for part in parts)
+
+
+def _cuts_graph(node: cst.CSTNode) -> bool:
+    """Whether ``node`` runs layers without gradients: under ``no_grad``, or with ``detach``."""
+    if isinstance(node, cst.Attribute) and node.attr.value in ("no_grad", "detach", "inference_mode"):
+        return True
+    return (isinstance(node, cst.Name) and node.value == "no_grad") or any(map(_cuts_graph, children_of(node)))
+
+
+def _is_literal(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.Integer, cst.SimpleString, cst.UnaryOperation))
 
 
 def _own_attributes(node: cst.CSTNode, assigned: bool) -> Iterator[str]:
@@ -325,6 +377,14 @@ def model_of(site: Site, arguments: dict[str, cst.BaseExpression]) -> cst.BaseEx
         return None
     sources = [argument.value for argument in optimizer.args if _mentions_parameters(argument.value)]
     return _owner(sources[0], "parameters") if len(sources) == 1 else None
+
+
+def owner_of_parameters(maker: cst.Call, module: Module) -> str | None:
+    """The object whose ``parameters()`` alone a constructor of torch.optim is given; None for anything else."""
+    if not maker.args or not symbol_of(maker.func, module).startswith("torch.optim."):
+        return None
+    owner = _owner(maker.args[0].value, "parameters")
+    return dotted_name(owner) if owner is not None else None
 
 
 def _mentions_parameters(node: cst.CSTNode) -> bool:

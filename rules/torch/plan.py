@@ -14,11 +14,11 @@ from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
-from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of
+from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of, owner_of_parameters
 from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
 from .training_loop import Step, unclear_step
-from .values import is_constant, symbol_of
+from .values import is_constant, is_zero, possible_values, symbol_of
 
 Strategy = Literal["ddp", "optimizer"]
 WRAPPER = "horovod.torch.DistributedOptimizer"
@@ -28,7 +28,7 @@ RUNNER = "sparkdl.HorovodRunner"
 UNWRAP = "torch.nn.parallel.DistributedDataParallel.module"
 _SPARSE = re.compile(r"\bsparse\s*=\s*True")
 _ADDED_PARAMETERS = re.compile(r"\bparam_groups\b[^\r\n]*[\"']params[\"']")
-_SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph)\s*=\s*True|\bautograd\.grad\(")
+_SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph|use_reentrant)\s*=\s*True|\bautograd\.grad\(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,8 @@ class Plan:
     reduces_twice: bool
     freezes: bool
     grows: bool
+    loses_state: str
+    scales_early: bool
     clips_early: bool
     reduced_by_name: frozenset[int]
     test: cst.BaseExpression | None
@@ -131,6 +133,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     wanted = context.settings.gradients
     if wanted == "ddp" and proof.impossible:
         raise RefusalError(f"--gradients ddp: {proof.impossible}")
+    if wanted == "ddp" and uses.closures and any(map(_searches, context.modules)):
+        raise RefusalError("--gradients ddp: a line search looks at the loss, which DDP leaves different on each rank")
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
     if uses.closures and not by_ddp and not (uses.closures_in_sight and proof.condition() is None):
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
@@ -151,6 +155,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         is_broadcast=bool(context.uses(BROADCAST)),
         reduces_twice=options.sums and uses.reduces_twice,
         freezes=proof.freezes(),
+        loses_state=_initial_state(options.optimizer, site.module),
+        scales_early=any(uses.is_scaled(call) for _, call in uses.unreduced()),
         grows=any(module.index.attributes["add_param_group"] for module in context.modules),
         clips_early=not uses.synchronized and any(map(_clips, context.modules)),
         reduced_by_name=frozenset(map(id, by_name)),
@@ -300,8 +306,16 @@ class _Proof:
             yield "there are sparse gradients"
         if self.wrap is self.site and self.context.uses(BROADCAST):
             yield "the parameters are broadcast elsewhere"
+        if self.updates_a_part():
+            yield "the optimizer updates a part of the model only"
         if self.is_imported():
             yield "other files of the program import the model, or its module"
+
+    def updates_a_part(self) -> bool:
+        """Whether the optimizer is visibly given the parameters of something else than the model."""
+        makers = [v for v in possible_values(self.options.optimizer, self.module) if isinstance(v, cst.Call)]
+        owners = {owner for maker in makers if (owner := owner_of_parameters(maker, self.module)) is not None}
+        return bool(owners) and owners != {dotted_name(self.model)}
 
     def is_imported(self) -> bool:
         """Whether another file of the program may get hold of a model at module level."""
@@ -372,6 +386,18 @@ class _Proof:
             yield from doubts_about_class(value, self.module)
         for module in self.context.modules:
             yield from doubts_about_layers(module)
+
+
+def _initial_state(optimizer: cst.BaseExpression, module: Module) -> str:
+    """The argument by which the optimizer's constructor puts something else than zeros into its state, if there is."""
+    makers = [value for value in possible_values(optimizer, module) if isinstance(value, cst.Call)]
+    names = (a.keyword.value for maker in makers for a in maker.args if a.keyword is not None and not is_zero(a.value))
+    return next((name for name in names if name == "initial_accumulator_value"), "")
+
+
+def _searches(module: Module) -> bool:
+    """Whether an optimizer of the module searches along a line."""
+    return any("strong_wolfe" in string.value for string in module.index.strings)
 
 
 def _clips(module: Module) -> bool:

@@ -66,7 +66,7 @@ def synchronize(site: Site, context: Context) -> Finding:
     if plan is None and gradients.plans:
         raise RefusalError("which of several optimizers this is cannot be told, and they are reduced differently")
     if site.symbol == SKIP:
-        return _skip(site, plan)
+        return _skip(site, plan, gradients)
     if plan is not None and plan.strategy == "ddp":
         return _gone(site)
     template, helpers, imports = _reduction(optimizer, plan)
@@ -161,11 +161,14 @@ def _gone(site: Site) -> Finding:
     return site.found("exact", "synchronize goes: DDP has averaged by the end of backward()", [Remove(site.statement)])
 
 
-def _skip(site: Site, plan: Plan | None) -> Finding:
+def _skip(site: Site, plan: Plan | None, gradients: Gradients) -> Finding:
     item = site.module.index.parent(site.target)
     if not isinstance(item, cst.WithItem):
         raise RefusalError("skip_synchronize is not used as the context of a with statement")
     message = "skip_synchronize goes: the step does not reduce by itself"
+    if not gradients.uses.synchronized:
+        message += "; with no synchronize() in sight, Horovod's took each rank's own gradients"
+        return site.found("review", message, [Unwrap(item)])
     return site.found("exact" if plan is not None else "review", message, [Unwrap(item)])
 
 

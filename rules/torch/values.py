@@ -115,3 +115,8 @@ def calls_within(node: cst.CSTNode) -> Iterator[cst.Call]:
 def is_constant(node: cst.BaseExpression | None, value: str) -> bool:
     """Whether ``node`` is the literal ``value``, as it is written."""
     return isinstance(node, (cst.Name, cst.Integer, cst.Float)) and node.value == value
+
+
+def is_zero(node: cst.BaseExpression | None) -> bool:
+    """Whether ``node`` is missing, or the number 0."""
+    return node is None or (isinstance(node, (cst.Integer, cst.Float)) and not float(node.value))
