@@ -22,7 +22,10 @@ from migrator.verify import comment_spans
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BLANK_LINE = re.compile(r"[ \t]*(\r\n|\n|\r)")
-_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber, cst.BaseString, cst.List, cst.Dict, cst.Set)
+_ATOMS = (
+    *(cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber, cst.BaseString),
+    *(cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp),
+)
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
@@ -46,7 +49,7 @@ class Template:
             yield self.text[position : match.start()]
             before = self.text[: match.start()].rstrip()[-1:]
             after = self.text[match.end() :].lstrip()[:1]
-            yield self.parts[match[1]], before in "(,=[{" and after in "),]}"
+            yield self.parts[match[1]], before in "(,=[{:" and after in "),]}"
             position = match.end()
         yield self.text[position:]
 
@@ -257,7 +260,7 @@ class Editor:
         made += self.passes(removed, made)
         ordered = Splices.of(made)
         ordered.check_nesting()
-        return Splices.of([*ordered.all, *self.rescues(ordered)])
+        return Splices.of([*self.rescues(ordered), *ordered.all])
 
     def splice(self, edit: Edit) -> Iterator[Splice]:
         if isinstance(edit, Replace):
@@ -589,11 +592,14 @@ def _only_complains(statement: cst.CSTNode) -> bool:
 
 
 def _merge(edits: Collection[Edit]) -> list[Edit]:
-    """The edits without repeated removals of one thing, which do not contradict each other."""
+    """The edits without repetitions: one thing removed, or replaced by the same, twice is no contradiction."""
     seen: dict[object, Edit] = {}
     for position, edit in enumerate(edits):
-        repeatable = isinstance(edit, (Remove, Unwrap, Drop))
-        seen.setdefault(id(edit.place) if repeatable else -position, edit)
+        key: object = -position if isinstance(edit, Insert) else id(edit.place)
+        if isinstance(edit, Replace):
+            parts = edit.template.parts.items()
+            key = id(edit.node), edit.template.text, tuple((name, id(part)) for name, part in parts)
+        seen.setdefault(key, edit)
     return list(seen.values())
 
 

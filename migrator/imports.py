@@ -133,9 +133,15 @@ class _Arrangement:
     def name_helpers(self) -> list[HelperSource]:
         sources = [helper_source(name, features) for name, features in self.helpers]
         for source in sources:
-            if source.name in self.index.names and not self.is_defined(source):
+            if not self.is_free(source.name) and not self.is_defined(source):
                 self.renames[source.name] = self.free_name(f"distributed_{source.name}")
         return sources
+
+    def is_free(self, name: str) -> bool:
+        """Whether nothing in the module is called ``name``, or only imports that go."""
+        scopes = (self.index.scope, *self.index.scopes.values())
+        bindings = [binding for scope in scopes for binding in scope.bindings.get(name, ())]
+        return name not in self.index.names or (bool(bindings) and all(b in self.unused for b in bindings))
 
     def is_defined(self, source: HelperSource) -> bool:
         """Whether an earlier run has put this helper here."""
@@ -186,7 +192,7 @@ class _Arrangement:
     def local_name(self, item: Import) -> str:
         if item.local in self.renames:
             return self.renames[item.local]
-        if item.local not in self.index.names or self.is_same(item):
+        if self.is_free(item.local) or self.is_same(item):
             return item.local
         is_helper = bool(self.helper_module) and item.module == self.helper_module
         return self.free_name(f"distributed_{item.name}" if is_helper else (item.name or item.module).replace(".", "_"))
@@ -461,7 +467,9 @@ def _bare_signature(signature: str) -> str:
 
 class _WithoutAnnotations(cst.CSTTransformer):
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:  # noqa: N802
-        return updated_node.with_changes(annotation=None)
+        nothing = cst.SimpleWhitespace("")
+        equal = cst.AssignEqual(nothing, nothing) if updated_node.default is not None else updated_node.equal
+        return updated_node.with_changes(annotation=None, equal=equal)
 
 
 def leading_block(index: Index, gone: Sequence[Binding], *, whole: bool = False) -> _Block:

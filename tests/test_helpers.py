@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +15,34 @@ from ranks import run_on_ranks, traces
 
 from migrator.helpers import HelperSource, helper_source
 
-NAMES = sorted(
-    p.stem for p in (Path(__file__).parents[1] / "migrator" / "helpers").glob("*.py") if p.stem != "__init__"
-)
-FEATURES = [
+SOURCES = Path(__file__).parents[1] / "migrator" / "helpers" / "sources"
+NAMES = sorted(path.stem for path in SOURCES.glob("*.py"))
+GRADIENTS = [
     frozenset(f) for n in range(4) for f in itertools.combinations(("sum", "compression", "sparse", "dense"), n)
 ]
-FEATURES = [f for f in FEATURES if not {"sparse", "dense"} <= f]
-VARIANTS = [(name, frozenset()) for name in NAMES if name != "reduce_gradients"]
-VARIANTS += [("averaging", frozenset(f)) for f in (["sum"], ["compression"], ["sum", "compression"])]
-VARIANTS += [*(("reduce_gradients", features) for features in FEATURES)]
+FEATURES = [f for f in GRADIENTS if not {"sparse", "dense"} <= f]
+OPTIONS = {"mean": (), "group": ("options",), "scale": ("long", "options", "ends"), "compression": ("long", "options")}
+
+
+def choices(name: str) -> list[frozenset[str]]:
+    """The sets of features that rules ask a helper for."""
+    if name == "reduce_gradients":
+        return FEATURES
+    if name == "averaging":
+        return [frozenset(f) for f in ([], ["sum"], ["compression"], ["sum", "compression"])]
+    if name == "sparse_all_reduce_async":
+        return [frozenset({"asynchronous"}), frozenset({"asynchronous", "group"})]
+    if name in ("all_gather_cat", "all_to_all"):
+        return [frozenset(f) for f in ([], ["group"], ["asynchronous"], ["asynchronous", "group"])]
+    text = (SOURCES / f"{name}.py").read_text("utf-8")
+    if re.search(r"with(out)? (options|scale)", text):
+        wanted = [f for n in range(5) for f in itertools.combinations(OPTIONS, n)]
+        asked = [{*f, *itertools.chain(*(OPTIONS[o] for o in f))} for f in wanted]
+        return [frozenset(f | {"ends"} if "mean" in f else f) for f in asked]
+    return [frozenset(), frozenset({"group"})] if "with group" in text else [frozenset()]
+
+
+VARIANTS = [(name, features) for name in NAMES for features in choices(name)]
 
 
 def code(*names: str, features: frozenset[str] = frozenset()) -> str:
@@ -33,7 +52,7 @@ def code(*names: str, features: frozenset[str] = frozenset()) -> str:
     def add(name: str, wanted: frozenset[str]) -> None:
         source = helper_source(name, wanted)
         for other in source.helpers:
-            add(other, wanted if other == "reduce_gradients" else frozenset())
+            add(other, wanted)
         found.setdefault(name, source)
 
     for name in names:
@@ -64,7 +83,7 @@ def test_helper_is_short_typed_and_documented(name: str, features: frozenset[str
     assert "\n" not in documentation
     functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
     assert all(function.returns is not None for function in functions)
-    own = [a for f in functions for a in (*f.args.args, *f.args.kwonlyargs) if a.arg != "ctx"]
+    own = [a for f in functions for a in (*f.args.args, *f.args.kwonlyargs) if a.arg not in ("ctx", "self")]
     assert all(argument.annotation is not None for argument in own)
 
 
@@ -433,4 +452,4 @@ def test_a_rank_that_hangs_is_ended(tmp_path: Path) -> None:
 @pytest.mark.ranks
 def test_the_error_of_a_rank_is_told(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"(?s)rank 1 ended with 1: .*KeyError: 'gone'"):
-        traces(START + "if rank == 1:\n    raise KeyError('gone')\n", tmp_path)
+        traces(START + "dist.barrier()\nif rank == 1:\n    raise KeyError('gone')\n", tmp_path)

@@ -120,7 +120,7 @@ def test_arrange(text: str, item: Import, lines: list[str], renames: dict[str, s
 def test_a_helper_for_a_module_without_imports_brings_its_own() -> None:
     helper = 'def f(x: a.T, y: int = 1) -> a.T:\n    """Doc."""\n    return x\n'
     text = with_inner_imports(helper, ["import a"], {"a"})
-    assert text == 'def f(x, y = 1):\n    """Doc."""\n    import a\n\n    return x\n'
+    assert text == 'def f(x, y=1):\n    """Doc."""\n    import a\n\n    return x\n'
     assert with_inner_imports(helper.replace("a.T", "int"), ["import a"], {"a"}).startswith(
         "def f(x: int, y: int = 1) -> int:"
     )

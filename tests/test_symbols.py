@@ -19,15 +19,6 @@ from migrator.result import Diagnostic
 FOLDER = Path(__file__).parent
 REGISTRY = load_rules()
 NOT_THEIR_OWN = ("HVD002", "HVD005", "HVD900")
-LATER = frozenset(
-    {
-        *("allreduce_", "allreduce_async", "allreduce_async_", "allgather_async", "allgather_object", "alltoall"),
-        *("alltoall_async", "broadcast_async", "broadcast_async_", "grouped_allgather", "grouped_allgather_async"),
-        *("grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_"),
-        *("grouped_reducescatter", "grouped_reducescatter_async", "join", "poll", "reducescatter"),
-        *("reducescatter_async", "sparse_allreduce_async", "synchronize"),
-    }
-)
 OPTIMIZER = "horovod.torch.DistributedOptimizer"
 CALLS = {
     "HorovodInternalError": '("failed")',
@@ -127,10 +118,7 @@ def findings(symbol: str, use: str, folder: Path) -> list[Diagnostic]:
 
 
 def case(symbol: str, use: str) -> object:
-    owner, _, name = symbol.rpartition(".")
-    later = name in LATER and owner != OPTIMIZER
-    marks = [pytest.mark.xfail(strict=True, reason="no rule yet")] if later else []
-    return pytest.param(symbol, use, marks=marks, id=f"{symbol}-{use}")
+    return pytest.param(symbol, use, id=f"{symbol}-{use}")
 
 
 CASES = [

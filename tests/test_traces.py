@@ -15,13 +15,10 @@ from migrator.config import Gradients, Settings
 FOLDER = Path(__file__).parent / "horovod_traces"
 HOROVOD = json.loads((FOLDER / "traces.json").read_text("utf-8"))["programs"]
 PROGRAMS = sorted(path.stem for path in (FOLDER / "programs").glob("*.py"))
-WITHOUT_RULES = ("collectives",)
 ONLY_AT_THE_OPTIMIZER = ("op_sum", "predivide")
 DDP_ROUNDS = {"fp16_on": 1e-2, "accumulate_remainder": 1e-5}
 DDP_TRAINS_DIFFERENTLY = ("unused_weight_decay",)
-RUNS = [
-    (name, gradients) for name in PROGRAMS if name not in WITHOUT_RULES for gradients in ("auto", "optimizer", "ddp")
-]
+RUNS = [(name, gradients) for name in PROGRAMS for gradients in ("auto", "optimizer", "ddp")]
 
 
 def migrated(name: str, gradients: Gradients, folder: Path) -> Outcome:
@@ -63,12 +60,3 @@ def test_trace(name: str, gradients: Gradients, tmp_path: Path, monkeypatch: pyt
         assert found[0]["weights"] == found[1]["weights"]
         return
     assert found == expected
-
-
-@pytest.mark.parametrize("name", WITHOUT_RULES)
-def test_what_no_rule_migrates_is_blocked(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = migrated(name, "auto", tmp_path)
-    assert outcome.result.blocked
-    assert not outcome.written
-    assert "horovod.torch.allgather_object" in messages(outcome)

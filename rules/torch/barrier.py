@@ -5,18 +5,20 @@ Horovod waits without limit; a process group gives up after its timeout (30 minu
 that.
 """
 
-from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
+from migrator.api import Context, Finding, Site, cst, expression, rule
 
 from .guards import is_rank_guard
 from .names import DIST
+from .reduction import group_of, rewritten
 
 
 @rule("HVD305", "barrier", symbols=["horovod.torch.barrier"])
 def barrier(site: Site, context: Context) -> Finding:
     if site.call is None:
         return site.replace(expression("dist.barrier"), imports=[DIST])
-    if site.call.args:
-        raise RefusalError("the barrier is for a process set")
+    arguments = site.arguments("process_set")
+    if group_of(arguments, site.module) is not None:
+        return rewritten(site, "dist.barrier(group={group})", [], arguments)
     if not _follows_work_of_one_rank(site):
         return site.replace(expression("dist.barrier()"), imports=[DIST])
     message = (

@@ -12,7 +12,25 @@ _MAKERS = frozenset(
         *("FloatTensor", "LongTensor", "IntTensor", "DoubleTensor", "Tensor", "zeros_like", "ones_like"),
     }
 )
-_DETACHING = frozenset({"detach", "argmax", "long", "int", "eq", "ge", "gt", "le", "lt", "ne"})
+_DETACHING = frozenset(
+    {
+        "new",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+        "detach",
+        "argmax",
+        "long",
+        "int",
+        "eq",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "ne",
+    }
+)
 _KEEPING = frozenset({"cpu", "cuda", "to", "float", "double", "sum", "mean", "clone", "view", "reshape", "item", "div"})
 _INTEGERS = frozenset({"long", "int", "LongTensor", "IntTensor", "argmax", "randint"})
 _READERS = frozenset({"item", "tolist", "numpy"})
@@ -26,6 +44,12 @@ def is_gradient_free(site: Site, tensor: cst.BaseExpression) -> bool:
         or is_without_gradients(site.target, site.module)
         or _is_only_read(site)
     )
+
+
+def detached(tensor: cst.BaseExpression, site: Site) -> str:
+    """Code for the tensor, cut off from the graph where it may be part of one; ``{tensor}`` stands for it."""
+    is_free = is_detached(tensor, site.module) or is_without_gradients(site.target, site.module)
+    return "{tensor}" if is_free else "{tensor}.detach()"
 
 
 def is_detached(node: cst.BaseExpression, module: Module) -> bool:
@@ -54,7 +78,9 @@ def _is_write(node: cst.CSTNode, module: Module) -> bool:
 
 def _is_detached(node: cst.BaseExpression, module: Module) -> bool:
     if isinstance(node, cst.Attribute):
-        return node.attr.value == "data"
+        return node.attr.value in ("data", "grad")
+    if isinstance(node, cst.Subscript):
+        return is_detached(node.value, module)
     if isinstance(node, cst.BinaryOperation):
         sides = (node.left, node.right)
         return all(_is_number(side, module) or is_detached(side, module) for side in sides)

@@ -300,6 +300,8 @@ class _Proof:
             yield "parameters are added to the optimizer"
         if any(_ADDED_PARAMETERS.search(module.text) for module in self.context.modules):
             yield "the optimizer's groups are written to"
+        if self.context.uses("horovod.torch.join"):
+            yield "ranks join at different times, which DDP takes for a rank that is missing"
         if self.options.accumulates or self.uses.accumulating:
             yield "gradients are accumulated over several backward passes"
         if self.options.dense or any(_SPARSE.search(module.text) for module in self.context.modules):

@@ -64,10 +64,10 @@ def launch(arguments: Sequence[str], folder: Path, ranks: int) -> tuple[int, dic
     return done.returncode, outputs or {"0": done.stdout}, "\n".join([done.stdout, done.stderr, *errors])
 
 
-def run(program: Path) -> Trace:
+def run(program: Path, ranks: int = RANKS) -> Trace:
     """Run a program once and return each rank's values."""
     with tempfile.TemporaryDirectory() as folder:
-        status, outputs, errors = launch([str(program)], Path(folder), RANKS)
+        status, outputs, errors = launch([str(program)], Path(folder), ranks)
         if status:
             raise SystemExit(f"{program.name} failed\n{errors}")
         return {rank: parse(text) for rank, text in outputs.items()}

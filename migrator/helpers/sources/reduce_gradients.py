@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 
 from migrator.helpers.all_gather_cat import all_gather_cat
+from migrator.helpers.count_training import count_training
 
 
 def average_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:  # without compression, without group, without sum
@@ -22,6 +23,7 @@ def sum_gradients(optimizer: torch.optim.Optimizer, *_: object, compression: Any
     if dist.get_world_size() == 1:  # without group
     if dist.get_world_size(group) <= 1:  # with group
         return
+    count_training(True)  # with join
     buckets: dict = defaultdict(list)
     for p in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
         if p.grad is None:
