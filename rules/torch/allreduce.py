@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Site, rule
 
+from .adasum import raising
 from .collective_order import by_name
 from .gradient_free import detached, is_gradient_free, is_integer
 from .reduction import Arguments, reduction_of, rewritten
@@ -37,6 +38,8 @@ INTEGERS = "the mean of integers is an integer, truncated toward zero, as Horovo
 @rule("HVD301", "allreduce", symbols=["horovod.torch.allreduce"])
 def allreduce(site: Site, context: Context) -> tuple[Finding, ...]:
     arguments = tensor_arguments(site, *PARAMETERS)
+    if error := raising(site, arguments.get("op")):
+        return (error,)
     reduction = reduction_of(arguments, site)
     if site.is_discarded:
         return (waited(site, arguments),)
@@ -50,6 +53,8 @@ def allreduce(site: Site, context: Context) -> tuple[Finding, ...]:
 @rule("HVD301", "allreduce", symbols=["horovod.torch.allreduce_"])
 def allreduce_in_place(site: Site, context: Context) -> tuple[Finding, ...]:
     arguments = tensor_arguments(site, *REDUCING)
+    if error := raising(site, arguments.get("op")):
+        return (error,)
     reduction = reduction_of(arguments, site)
     if site.is_discarded:
         tensor = "{tensor}" if reduction.ends else detached(arguments["tensor"], site)

@@ -18,7 +18,9 @@ compression = torch.float16 if args.fp16 else None
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
+from .adasum import raising
 from .names import DIST, TORCH
+from .options import NO_ADASUM
 
 OPERATIONS = {"Average": "AVG", "Sum": "SUM", "Min": "MIN", "Max": "MAX", "Product": "PRODUCT"}
 COMPRESSIONS = {"none": ("None", []), "fp16": ("torch.float16", [TORCH])}
@@ -45,7 +47,9 @@ def compression(site: Site, context: Context) -> Finding:
 @rule("HVD206", "constants", symbols=["horovod.torch.Adasum"])
 def adasum(site: Site, context: Context) -> Finding:
     if not any(isinstance(holder, cst.IfExp) for holder in site.module.index.ancestors(site.node)):
-        raise RefusalError("Adasum has no counterpart in torch.distributed")
+        if error := raising(site, site.node):
+            return error
+        raise RefusalError(NO_ADASUM)
     message = "Adasum has no counterpart: the program raises an error when the flag asks for it"
     return site.replace(expression("adasum()"), class_="review", message=message, helpers=["adasum"])
 

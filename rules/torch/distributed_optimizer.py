@@ -47,7 +47,9 @@ from migrator.api import (
     rule,
 )
 
+from .adasum import raising
 from .names import DDP, PARTIAL, TORCH
+from .options import NO_ADASUM
 from .plan import WRAPPER, Plan, Refused
 
 FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "fp16_compress_hook")
@@ -59,6 +61,11 @@ def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Findi
         return site.replace(expression("torch.optim.Optimizer"), imports=[TORCH])
     plan = next((plan for plan in context.plan(Plan) if plan.site is site), None)
     if plan is None:
+        operations = (
+            [a.value for a in site.call.args if a.keyword is not None and a.keyword.value == "op"] if site.call else []
+        )
+        if error := raising(site, next(iter(operations), None)):
+            return error
         raise RefusalError(_refused(site, context))
     found = _by_ddp(plan) if plan.strategy == "ddp" else _at_optimizer(plan, context)
     if plan.has_ddp_branch is None:
@@ -210,7 +217,7 @@ def _message(plan: Plan) -> str:
 def _adasum_guard(plan: Plan) -> list[Edit]:
     if plan.options.adasum_test is None:
         return []
-    text = plan.options.adasum + '\n    raise NotImplementedError("Adasum has no counterpart in torch.distributed")'
+    text = f'{plan.options.adasum}\n    raise NotImplementedError("{NO_ADASUM}")'
     return [Insert(_statement(plan.site), "before", expression(text, test=plan.options.adasum_test))]
 
 

@@ -22,6 +22,7 @@ PARAMETERS = (
     "sparse_as_dense",
     "process_set",
 )
+NO_ADASUM = "Adasum has no counterpart in torch.distributed"
 OPERATIONS = ("Average", "Sum", "Adasum", "Min", "Max", "Product")
 
 
@@ -110,7 +111,7 @@ def _operation(node: cst.BaseExpression | None, module: Module) -> tuple[bool, s
     if "?" in found:
         raise RefusalError("which reduction 'op' asks for is decided out of sight")
     if found == {"Adasum"}:
-        raise RefusalError("Adasum has no counterpart in torch.distributed")
+        raise RefusalError(NO_ADASUM)
     if unknown := found - {"Average", "Sum", "Adasum"}:
         raise RefusalError(f"gradients are reduced by {unknown.pop()}, which no strategy here does")
     if {"Average", "Sum"} <= found:

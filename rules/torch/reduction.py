@@ -9,7 +9,7 @@ from migrator.api import Finding, Helper, Import, Module, RefusalError, Site, cs
 
 from .constants import OPERATIONS
 from .names import DIST, TORCH
-from .options import operations_of
+from .options import NO_ADASUM, operations_of
 from .values import is_constant, possible_values, symbol_of
 
 NAME_WORDS = ("name", "label", "tag", "desc", "metric")
@@ -162,7 +162,7 @@ def _by_average(average: cst.BaseExpression) -> Operation:
 def _by_operation(op: cst.BaseExpression, module: Module) -> Operation:
     found = operations_of(op, module)
     if found == {"Adasum"}:
-        raise RefusalError("Adasum has no counterpart in torch.distributed")
+        raise RefusalError(NO_ADASUM)
     if len(found) == 1 and (name := OPERATIONS.get(next(iter(found)))):
         return _certain(name)
     if any(isinstance(value, cst.BaseNumber) for value in possible_values(op, module)):

@@ -328,8 +328,9 @@ def forwards() -> Iterator[Case]:
 
 
 def joins() -> Iterator[Case]:
-    yield Case("join", "n join, one epoch, 6/10 batches", "join", {}, "optimizer", "ranks join at different times")
-    yield Case("join_two_epochs", "n two epochs", "join", {"EPOCHS = 1": "EPOCHS = 2"}, "optimizer", "ranks join at different times")
+    because = "ranks join at different times"
+    yield Case("join", "n join, one epoch, 6/10 batches", "join", {}, "optimizer", because)
+    yield Case("join_two_epochs", "n two epochs", "join", {"EPOCHS = 1": "EPOCHS = 2"}, "optimizer", because)
 
 
 def schedulers() -> Iterator[Case]:
