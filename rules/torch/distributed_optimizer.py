@@ -48,8 +48,9 @@ from migrator.api import (
 )
 
 from .adasum import raising
+from .arguments import arguments_of
 from .names import DDP, PARTIAL, TORCH
-from .options import NO_ADASUM
+from .options import NO_ADASUM, PARAMETERS
 from .plan import WRAPPER, Plan, Refused
 
 FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "fp16_compress_hook")
@@ -61,12 +62,11 @@ def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Findi
         return site.replace(expression("torch.optim.Optimizer"), imports=[TORCH])
     plan = next((plan for plan in context.plan(Plan) if plan.site is site), None)
     if plan is None:
-        operations = (
-            [a.value for a in site.call.args if a.keyword is not None and a.keyword.value == "op"] if site.call else []
-        )
-        if error := raising(site, next(iter(operations), None)):
-            return error
-        raise RefusalError(_refused(site, context))
+        reason = _refused(site, context)
+        error = raising(site, arguments_of(site, PARAMETERS).get("op")) if reason == NO_ADASUM else None
+        if error is None:
+            raise RefusalError(reason)
+        return error
     found = _by_ddp(plan) if plan.strategy == "ddp" else _at_optimizer(plan, context)
     if plan.has_ddp_branch is None:
         return found
