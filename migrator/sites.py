@@ -343,6 +343,10 @@ def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
             if unknown or not resolver.is_rooted(source):
                 names = ", ".join(map(repr, unknown[:3])) or "everything"
                 yield STAR, _blocked(statement, f"the star import may be where {names} comes from: import it by name")
+                continue
+            taken = sorted(n for n, bs in module.index.scope.bindings.items() if any(b.node is statement for b in bs))
+            message = f"the star import goes; what it brought in: {', '.join(taken) or 'nothing that is used'}"
+            yield STAR, Finding(statement, "review", message)
 
 
 def _handed_in(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
