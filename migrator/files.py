@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _LAUNCHERS = (b"OMPI_COMM_WORLD", b"MV2_COMM_WORLD", b"PMI_RANK", b"PMI_SIZE", b"PMIX_RANK", b"MPI_LOCAL")
-_WORDS = (b"hvd", b"sparkdl", *_LAUNCHERS, rb"TODO\(HVD")
-MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *_WORDS)))
+_WORDS = (b"hvd", b"sparkdl", *_LAUNCHERS, b"TODO(HVD")
+MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *map(re.escape, _WORDS))))
 JOURNAL = ".hvd-migrate-journal.json"
 
 _PYTHON = (".py", ".pyw")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import libcst as cst
@@ -114,8 +115,14 @@ class Resolver:
     def is_module(self, symbol: str) -> bool:
         """Whether ``symbol`` holds others that rules answer for."""
         canonical = self.registry.canonical(symbol)
-        holders = (*self.registry.by_symbol, *self.registry.aliases, *self.registry.roots)
-        return canonical not in self.registry.by_symbol and any(_under(h, canonical) for h in holders)
+        return canonical in self.holders and canonical not in self.registry.by_symbol
+
+    @cached_property
+    def holders(self) -> frozenset[str]:
+        """Every symbol that is known, and every module in which one lies."""
+        known = (*self.registry.by_symbol, *self.registry.aliases, *self.registry.roots)
+        parts = (symbol.split(".") for symbol in known)
+        return frozenset(".".join(names[:count]) for names in parts for count in range(1, len(names) + 1))
 
 
 def find_sites(module: Module, resolver: Resolver) -> Found:

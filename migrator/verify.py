@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from migrator.layout import Span
 
@@ -24,7 +25,8 @@ _MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__package__", "__
 _BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
 
 
-def comment_spans(text: str) -> list[Span]:
+@lru_cache(maxsize=16)
+def comment_spans(text: str) -> tuple[Span, ...]:
     """Where the comments stand; found without a parser, by stepping over string literals."""
     spans: list[Span] = []
     position = 0
@@ -35,7 +37,7 @@ def comment_spans(text: str) -> list[Span]:
         else:
             closing = _ENDS[match["quote"]].match(text, match.end())
             position = closing.end() if closing else match.end()
-    return spans
+    return tuple(spans)
 
 
 def comments(text: str) -> Counter[str]:
