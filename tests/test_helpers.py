@@ -406,21 +406,17 @@ def test_adasum_raises() -> None:
         namespace["adasum"]()
 
 
-SPAWNED = pytest.mark.xfail(strict=True, reason="ranks are spawned and import the main program once more")
-
-
 @pytest.mark.ranks
-@pytest.mark.parametrize("guard", [pytest.param("if True:", marks=SPAWNED), "if __name__ == '__main__':"])
-def test_run_on_ranks(guard: str, tmp_path: Path) -> None:
+def test_run_on_ranks(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         code("run_on_ranks")
-        + f"""
+        + """
 def work(first, second=0):
     return int(os.environ["RANK"]) + first + second
 
-{guard}
-    print(run_on_ranks(work, args=(10,), kwargs={{"second": 5}}, num_processes=2))
+if __name__ == "__main__":
+    print(run_on_ranks(work, args=(10,), kwargs={"second": 5}, num_processes=2))
 """
     )
     done = subprocess.run(

@@ -112,3 +112,8 @@ def calls_of(function: cst.FunctionDef, module: Module) -> Iterator[cst.Call]:
         call = module.index.parent(node)
         if isinstance(call, cst.Call) and call.func is node:
             yield call
+
+
+def is_main_guard(node: cst.If) -> bool:
+    """Whether ``node`` is ``if __name__ == "__main__"``."""
+    return isinstance(node.test, cst.Comparison) and dotted_name(node.test.left) == "__name__"

@@ -14,6 +14,7 @@ from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
+from .guards import is_main_guard
 from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of, owner_of_parameters
 from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
@@ -253,7 +254,7 @@ class _Proof:
         for holder in self.module.index.ancestors(self.site.target):
             if isinstance(holder, (cst.FunctionDef, cst.Module)):
                 return None
-            if isinstance(holder, cst.If) and inner is not holder.test and not _is_main_guard(holder):
+            if isinstance(holder, cst.If) and inner is not holder.test and not is_main_guard(holder):
                 return holder.test if inner is holder.body else ""
             if isinstance(holder, (cst.For, cst.While, cst.Try, cst.Match, cst.IfExp, cst.ExceptHandler)):
                 return ""
@@ -410,10 +411,6 @@ def _clips(module: Module) -> bool:
 
 def _is_backward(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
-
-
-def _is_main_guard(node: cst.If) -> bool:
-    return isinstance(node.test, cst.Comparison) and dotted_name(node.test.left) == "__name__"
 
 
 def _ddp_branch(site: Site) -> cst.CSTNode | None:

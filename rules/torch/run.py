@@ -21,6 +21,7 @@ run_on_ranks(main, args=(args,), num_processes=4)
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
+from .guards import is_main_guard
 from .values import is_constant
 
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
@@ -56,6 +57,8 @@ def run(site: Site, context: Context) -> Finding:
         raise RefusalError("the call does not say what it runs, or on how many ranks")
     if not _is_importable(arguments["func"], site):
         raise RefusalError("the ranks are started as new processes, which find functions of a module only")
+    if _runs_on_import(site):
+        raise RefusalError("the ranks import this file again: put the call under if __name__ == '__main__'")
     parts = {name: arguments[name] for name in ("func", "args", "kwargs", "hosts") if name in arguments}
     keywords = ["args={args}", "kwargs={kwargs}", "num_processes={number}", "hosts={hosts}"]
     chosen = [keyword for keyword in keywords if keyword.partition("=")[0] in (*parts, "num_processes")]
@@ -64,6 +67,14 @@ def run(site: Site, context: Context) -> Finding:
         "horovod.run → run_on_ranks(), which starts the ranks of this machine; torchrun starts those of several hosts"
     )
     return site.replace(new, class_="review", message=message, helpers=["run_on_ranks"])
+
+
+def _runs_on_import(site: Site) -> bool:
+    """Whether the call runs as soon as the file is imported."""
+    for holder in site.module.index.ancestors(site.target):
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda)) or (isinstance(holder, cst.If) and is_main_guard(holder)):
+            return False
+    return True
 
 
 def _is_importable(function: cst.BaseExpression, site: Site) -> bool:
