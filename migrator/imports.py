@@ -348,7 +348,7 @@ class _Arrangement:
     def replace_imports(self, bindings: Sequence[Binding], lines: Sequence[str]) -> Iterator[Edit]:
         """Take ``bindings`` out of their import statements and put ``lines`` where the first one stood."""
         statements: dict[int, cst.BaseSmallStatement] = {}
-        for binding in bindings:
+        for binding in sorted(bindings, key=lambda b: (b.symbol is None, self.index.order[id(b.node)])):
             statement = _small_statement(self.index, binding.node)
             statements.setdefault(id(statement), statement)
         gone = {id(binding.node) for binding in bindings}

@@ -100,7 +100,7 @@ class Resolver:
             return symbol
         name = symbol.rpartition(".")[2]
         head = symbol[: -len(name)] if name else symbol
-        exporter = self.find(module, head if not head.strip(".") else head[:-1]) if head else None
+        exporter = self.file(head if not head.strip(".") else head[:-1], module) if head else None
         if exporter is None or exporter is module or name not in exporter.index.scope.bindings:
             return None
         found = {self.symbol(b, exporter, depth + 1) for b in exporter.index.scope.bindings[name]}
@@ -110,7 +110,29 @@ class Resolver:
         """Whether ``symbol`` is imported from a module of the program that does something when it is imported."""
         holder = symbol.rpartition(".")[0]
         exporter = self.find(module, holder) if holder and not self.is_relevant(symbol) else None
-        return exporter is not None and not all(map(_is_quiet, exporter.index.tree.body))
+        return exporter is not None and self.runs(exporter, set())
+
+    def runs(self, module: Module, seen: set[int]) -> bool:
+        """Whether importing ``module`` does something, itself or in a file that it imports."""
+        if id(module) in seen:
+            return False
+        seen.add(id(module))
+        symbols = {b.symbol for found in module.index.scope.bindings.values() for b in found if b.symbol}
+        names = {name for symbol in symbols for name in (symbol, symbol.rpartition(".")[0]) if name.strip(".")}
+        files = (self.find(module, name) for name in sorted(names))
+        return not all(map(_is_quiet, module.index.tree.body)) or any(f and self.runs(f, seen) for f in files)
+
+    def file(self, name: str, module: Module) -> Module | None:
+        """The file of the program that ``name`` means in ``module``, also where another file has imported it."""
+        found = self.find(module, name)
+        head, _, last = name.rpartition(".")
+        if found is not None or not head.strip("."):
+            return found
+        between = self.file(head, module)
+        bindings = between.index.scope.bindings.get(last, ()) if between is not None else ()
+        symbols = {binding.symbol for binding in bindings}
+        only = symbols.pop() if len(symbols) == 1 else None
+        return self.file(only, between) if only and between is not None else None
 
     def is_module(self, symbol: str) -> bool:
         """Whether ``symbol`` holds others that rules answer for."""
