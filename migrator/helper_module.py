@@ -93,12 +93,11 @@ def _name_in(path: Path, target: Path, files: Sequence[File]) -> str | None:
 def _bases(path: Path, files: Sequence[File]) -> Iterator[Path | None]:
     """The folders from which the program's imports are found, those of ``path`` first; None for relative ones."""
     ordered = sorted(files, key=lambda file: file.given.file != path)
-    known = {file.given.file for file in files}
     for file in ordered:
         importer = file.given.file
         for name in imported_modules(file.given.data):
             found = locate(importer, name, root_of(importer)) if name else None
-            if found not in known or path not in (importer, found):
+            if found is None or path not in (importer, found):
                 continue
             yield None if name.startswith(".") else _base_of(found, name)
 

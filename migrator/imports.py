@@ -244,7 +244,10 @@ class _Arrangement:
                 gap = "" if self.is_of_project(self.block.imports[-1]) else "\n"
                 yield Insert(self.block.imports[-1].body[-1], "after", Template(gap + line, is_final=True))
             elif slot and not _is_standard(item.module):
-                in_slot.append(line)
+                parted = (
+                    self.is_local(item) and (in_slot or not _blank_lines(slot)) and slot is not self.block.imports[0]
+                )
+                in_slot.append(f"\n{line}" if parted else line)
             else:
                 alone.append((item, line))
         yield from self.own_sections(alone)
