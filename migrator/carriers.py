@@ -260,8 +260,6 @@ class _Search:
         clear = {c: s for c, s in self.symbols.items() if c not in self.reasons}
         asked = {q.carrier for q in self.questions if q.carrier in clear}
         flags = frozenset(self.flags(clear, asked))
-        if len({c.name for c in flags if c.kind == "name"}) > 1:
-            flags = frozenset()
         outcome = _Outcome(self, clear, flags)
         return Carried(
             symbols=clear,
@@ -367,8 +365,20 @@ class _Outcome:
         self.search = search
         self.clear = clear
         self.flags = flags
-        names = {name for module in search.modules for name in (*module.index.names, *module.index.attributes)}
-        self.flag = next((name for name in FLAG_NAMES if name not in names), "is_distributed_")
+        self.taken = {name for module in search.modules for name in (*module.index.names, *module.index.attributes)}
+        self.flag_names = self.named([c.name for c in clear if c in flags and c.kind == "name"])
+        self.flag_attributes = self.named([c.name for c in clear if c in flags and c.kind == "attribute"])
+
+    def named(self, names: Sequence[str]) -> Mapping[str, str]:
+        """What flags are called that take the place of ``names``: the one that most carriers have comes first."""
+        first = next((name for name in FLAG_NAMES if name not in self.taken), "is_distributed_")
+        ranked = sorted(dict.fromkeys(names), key=names.count, reverse=True)
+        others = {name: f"uses_{name}" if f"uses_{name}" not in self.taken else f"uses_{name}_" for name in ranked[1:]}
+        return {**dict.fromkeys(ranked[:1], first), **others}
+
+    def flag(self, carrier: Carrier) -> str:
+        """What the flag is called that takes the place of ``carrier``."""
+        return (self.flag_names if carrier.kind == "name" else self.flag_attributes)[carrier.name]
 
     def findings(self, module: Module) -> Iterator[Finding]:
         for carrier in self.clear:
@@ -399,20 +409,21 @@ class _Outcome:
         return flow.target.kind == "attribute" and isinstance(flow.place, cst.Name)
 
     def as_flag(self, flow: Flow) -> Iterator[Finding]:
+        flag = self.flag(flow.target)
         if flow.value is None:
             statement = _statement(flow.place, flow.module)
-            message = f"{flow.target.name!r} told whether there is the module: {self.flag!r} does"
-            yield Finding(flow.place, "review", message, (Replace(statement, Template(f"{self.flag} = True")),))
+            message = f"{flow.target.name!r} told whether there is the module: {flag!r} does"
+            yield Finding(flow.place, "review", message, (Replace(statement, Template(f"{flag} = True")),))
             return
         edits: list[Edit] = [Replace(flow.value, self.value(flow.value))]
         place = flow.place
         if isinstance(place, cst.Name):
-            edits.append(Replace(place, Template(self.flag)))
+            edits.append(Replace(place, Template(flag)))
         elif isinstance(place, cst.Attribute):
-            edits.append(Replace(place, Template(f"{{owner}}.{self.flag}", {"owner": place.value})))
+            edits.append(Replace(place, Template(f"{{owner}}.{flag}", {"owner": place.value})))
         elif isinstance(place, cst.Arg) and place.keyword is not None:
-            edits.append(Replace(place.keyword, Template(self.flag)))
-        yield Finding(place, "exact", f"{flow.target.name!r} → {self.flag!r}", tuple(edits))
+            edits.append(Replace(place.keyword, Template(flag)))
+        yield Finding(place, "exact", f"{flow.target.name!r} → {flag!r}", tuple(edits))
 
     def value(self, node: cst.BaseExpression) -> Template:
         """A flag in the place of the module or nothing."""
@@ -420,21 +431,23 @@ class _Outcome:
             if _is_none(node.orelse):
                 return Template("{test}", {"test": node.test})
             if _is_none(node.body):
-                return Template("not {test}", {"test": node.test})
+                return _negated(node.test)
         if _is_none(node):
             return Template("False")
         carrier = self.search.carrier_at.get(id(node))
-        if carrier not in self.flags:
+        if carrier is None or carrier not in self.flags:
             return Template("True")
         if isinstance(node, cst.Attribute):
-            return Template(f"{{owner}}.{self.flag}", {"owner": node.value})
-        return Template(self.flag)
+            return Template(f"{{owner}}.{self.flag(carrier)}", {"owner": node.value})
+        return Template(self.flag(carrier))
 
     def answered(self, question: Question) -> Finding:
         new = self.value(question.subject)
         if question.asks_absence:
             new = Template(f"not {new.text}", new.parts)
-        message = f"{question.carrier.name!r} → {self.flag!r}, which is true where the module was there"
+        message = (
+            f"{question.carrier.name!r} → {self.flag(question.carrier)!r}, which is true where the module was there"
+        )
         return Finding(question.node, "exact", message, (Replace(question.node, new),))
 
     def at_parameter(self, carrier: Carrier, module: Module) -> Iterator[Finding]:
@@ -446,10 +459,8 @@ class _Outcome:
             if not isinstance(binding.node, cst.Param):
                 continue
             if carrier in self.flags:
-                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(self.flag)),)
-                message = (
-                    f"the parameter {carrier.name!r} → {self.flag!r}: callers that are not in sight give it a bool"
-                )
+                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(self.flag(carrier))),)
+                message = f"the parameter {carrier.name!r} → {self.flag(carrier)!r}: callers that are not in sight give it a bool"
             else:
                 edits = (Drop(binding.node),)
                 message = (
@@ -464,7 +475,11 @@ class _Outcome:
             return
         for node in module.index.declarations[carrier.name]:
             if module.index.scope_of(node).target(carrier.name) is scope:
-                edit = Replace(node.name, Template(self.flag)) if carrier in self.flags else _without(node, module)
+                edit = (
+                    Replace(node.name, Template(self.flag(carrier)))
+                    if carrier in self.flags
+                    else _without(node, module)
+                )
                 yield Finding(node, "exact", f"the declaration of {carrier.name!r} follows it", (edit,))
 
 
@@ -491,14 +506,22 @@ def _question(carrier: Carrier, module: Module, node: cst.BaseExpression) -> Que
 def _is_tested(node: cst.BaseExpression, module: Module) -> bool:
     """Whether only the truth of ``node`` is asked for."""
     holder = module.index.parent(node)
-    if isinstance(holder, (cst.If, cst.While, cst.IfExp, cst.Assert)):
+    if isinstance(holder, (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)):
         return holder.test is node
     if isinstance(holder, cst.UnaryOperation):
         return isinstance(holder.operator, cst.Not)
     if isinstance(holder, cst.BooleanOperation):
-        return holder.left is node or _is_tested(holder, module)
+        is_test = holder.left is node and isinstance(holder.operator, cst.And)
+        return is_test or _is_tested(holder, module)
     call = module.index.parent(holder) if isinstance(holder, cst.Arg) else None
     return isinstance(call, cst.Call) and dotted_name(call.func) == "bool"
+
+
+def _negated(test: cst.BaseExpression) -> Template:
+    """The opposite of ``test``."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return Template("{test}", {"test": test.expression})
+    return Template("not {test}", {"test": test})
 
 
 def _is_none(node: cst.BaseExpression) -> bool:

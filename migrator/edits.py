@@ -317,7 +317,7 @@ class Editor:
             return False
         source = _PLACEHOLDER.sub("part", edit.template.text)
         new = ast.parse(source, mode="eval").body
-        if isinstance(holder, cst.BooleanOperation) and isinstance(new, ast.Compare):
+        if isinstance(holder, (cst.BooleanOperation, cst.IfExp)) and isinstance(new, (ast.Compare, ast.UnaryOp)):
             return False
         return not isinstance(new, (ast.Call, ast.Name, ast.Attribute, ast.Constant))
 
