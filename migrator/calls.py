@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.bindings import Binding, Reference, Scope, dotted_name
+from migrator.bindings import Binding, Reference, Scope, children_of, dotted_name
 
 if TYPE_CHECKING:
     from migrator.api import Module
@@ -43,9 +43,29 @@ class Definition:
         """The scope that the function opens."""
         return self.module.index.scopes[id(self.function)]
 
+    @property
+    def owner(self) -> cst.ClassDef | None:
+        """The class that the function is a method of."""
+        return _owner(self.function, self.module)
+
     def parameter(self, name: str) -> cst.Param | None:
-        """The parameter of this name, where it is neither starred nor positional only."""
-        return next((p for p in self.parameters if p.name.value == name), None)
+        """The parameter of this name, where it is not starred."""
+        parameters = (*self.function.params.posonly_params, *self.parameters)
+        return next((p for p in parameters if p.name.value == name), None)
+
+    def receives(self, call: cst.Call, argument: cst.Arg) -> str | None:
+        """The name of the parameter that ``argument`` of ``call`` is for; None where stars hide it."""
+        is_bound = self.is_bound and not self.is_called_on_class(call)
+        return parameter_of(self.function, call, argument, is_bound=is_bound)
+
+    def is_called_on_class(self, call: cst.Call) -> bool:
+        """Whether ``call`` gives ``self`` itself: ``Base.__init__(self, ...)``."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != self.function.name.value:
+            return False
+        if self.owner is None or _is_decorated(self.function, "classmethod"):
+            return False
+        holder = dotted_name(call.func.value).rpartition(".")[2]
+        return holder == self.owner.name.value or (call.func.attr.value == "__init__" and holder not in ("", "self"))
 
     @property
     def parameters(self) -> Sequence[cst.Param]:
@@ -84,8 +104,21 @@ class Functions:
                     found[name].append(definition)
         return found
 
+    @cached_property
+    def aliases(self) -> Mapping[str, Sequence[tuple[Module, str]]]:
+        """The other names under which modules import what has a name."""
+        found: dict[str, list[tuple[Module, str]]] = defaultdict(list)
+        for module in self.modules:
+            for scope in (module.index.scope, *module.index.scopes.values()):
+                for local, bindings in scope.bindings.items():
+                    for name in {(b.symbol or local).rpartition(".")[2] for b in bindings} - {local}:
+                        found[name].append((module, local))
+        return found
+
     def reached(self, call: cst.Call, module: Module) -> list[Definition]:
         """The functions that ``call`` may mean, by their name; none where it means anything else."""
+        if (own := _own_class(call, module)) is not None:
+            return self.named(own.name.value)
         if isinstance(call.func, cst.Name):
             bindings = module.index.scope_of(call).lookup(call.func.value)
             if not bindings or not all(_is_own(binding, module) for binding in bindings):
@@ -115,10 +148,13 @@ class Functions:
         found: list[Given] = []
         parameter = definition.parameter(name)
         if parameter is None:
-            return found, "its parameter is starred, or cannot be given by name"
+            return found, "its parameter is starred"
         if parameter.default is not None:
             found.append(Given(definition.module, parameter, parameter.default))
-        called = definition.function.name.value
+        called = definition.owner.name.value if definition.owner is not None else ""
+        called = called if definition.function.name.value == "__init__" else definition.function.name.value
+        if reason := self.hidden(definition):
+            return found, reason
         for module, call in self.calls(definition):
             if not isinstance(call, cst.Call):
                 if _is_handed_on(call, module, definition):
@@ -127,9 +163,23 @@ class Functions:
             if any(argument.star for argument in call.args):
                 return found, f"a call of {called} has starred arguments"
             for argument in call.args:
-                if parameter_of(definition.function, call, argument, is_bound=definition.is_bound) == name:
+                if definition.receives(call, argument) == name:
                     found.append(Given(module, argument, argument.value))
         return found, ""
+
+    def hidden(self, definition: Definition) -> str:
+        """Why ``definition`` may be called in ways that do not show; empty where it is not."""
+        name = definition.function.name.value
+        if name.startswith("__") and name.endswith("__") and name != "__init__":
+            return f"{name} is called without being named"
+        if name == "__init__" and definition.owner is not None and _defines(definition.owner, "__new__"):
+            return f"what {definition.owner.name.value} is given goes to its __new__ too"
+        for decorator in definition.function.decorators:
+            node = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+            found = self.named(dotted_name(node).rpartition(".")[2])
+            if found and not all(_passes_on(other.function) for other in found):
+                return f"{name} is called by its decorator {dotted_name(node)}"
+        return ""
 
     def calls(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
         """Every place that may call ``definition``: a call, or the node that names it where it is not called."""
@@ -138,10 +188,25 @@ class Functions:
                 attributes = (node for node in module.index.attributes[name] if _may_mean(node, definition, module))
                 names = (r.node for r in module.index.references[name] if _may_name(r, definition, module))
                 for node in (*names, *attributes):
-                    call = module.index.parent(node)
-                    yield module, call if isinstance(call, cst.Call) and call.func is node else node
+                    yield module, _call_of(node, module)
+            for module, local in self.aliases.get(name, ()):
+                for reference in module.index.references[local]:
+                    if any((b.symbol or "").endswith(f".{name}") for b in reference.scope.lookup(local)):
+                        yield module, _call_of(reference.node, module)
         if definition.function.name.value == "__init__":
             yield from self.calls_of_bases(definition)
+            yield from self.calls_within(definition)
+
+    def calls_within(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
+        """``cls(...)`` and ``type(self)(...)`` that reach the constructor ``definition``."""
+        names = set(self.called_as(definition))
+        for module in self.modules:
+            nodes = [reference.node for name in ("cls", "type") for reference in module.index.references[name]]
+            for node in (*nodes, *module.index.attributes["__class__"]):
+                for call in (module.index.parent(node), module.index.parent(_call_of(node, module))):
+                    own = _own_class(call, module) if isinstance(call, cst.Call) else None
+                    if call is not None and own is not None and own.name.value in names:
+                        yield module, call
 
     def calls_of_bases(self, definition: Definition) -> Iterator[tuple[Module, cst.CSTNode]]:
         """``super().__init__(...)`` and ``Base.__init__(self, ...)`` that reach the constructor ``definition``."""
@@ -177,16 +242,59 @@ class Functions:
                     yield from self.with_heirs(owner.name.value, seen)
 
 
+_LOOKS_ONLY = ("isinstance", "issubclass", "super", "cast")
+
+
 def _is_handed_on(node: cst.CSTNode, module: Module, definition: Definition) -> bool:
     """Whether naming a function, or a class, may lead to a call of it that is not in sight."""
     holder = module.index.parent(node)
-    if definition.function.name.value == "__init__":
-        return not isinstance(holder, (cst.Arg, cst.Annotation, cst.Attribute, cst.Comparison, cst.ComparisonTarget))
-    return not isinstance(holder, (cst.AssignTarget, cst.Attribute))
+    if definition.function.name.value != "__init__":
+        return not isinstance(holder, (cst.AssignTarget, cst.Attribute))
+    if isinstance(holder, cst.Arg):
+        call = module.index.parent(holder)
+        return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] not in _LOOKS_ONLY
+    if isinstance(holder, (cst.Attribute, cst.Comparison, cst.ComparisonTarget)):
+        return False
+    return not any(isinstance(around, cst.Annotation) for around in module.index.ancestors(node))
+
+
+def _call_of(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+    """The call that ``node`` is the function of, or ``node`` itself."""
+    call = module.index.parent(node)
+    return call if isinstance(call, cst.Call) and call.func is node else node
+
+
+def _own_class(call: cst.Call, module: Module) -> cst.ClassDef | None:
+    """The class around ``call`` where that makes another object of it: ``cls(...)``, ``type(self)(...)``."""
+    func = call.func
+    is_type = isinstance(func, cst.Call) and dotted_name(func.func) == "type" and len(func.args) == 1
+    if is_type or dotted_name(func) in ("cls", "self.__class__"):
+        return next((h for h in module.index.ancestors(call) if isinstance(h, cst.ClassDef)), None)
+    return None
+
+
+def _passes_on(decorator: cst.FunctionDef) -> bool:
+    """Whether what ``decorator`` makes of a function takes what that takes: ``(*args, **kwargs)``."""
+    inner = [found for found in _functions_in(decorator.body) if len(found.params.params) != 1]
+    return bool(inner) and all(
+        isinstance(f.params.star_arg, cst.Param) and f.params.star_kwarg is not None and not f.params.params
+        for f in inner
+    )
+
+
+def _functions_in(node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+    for child in children_of(node):
+        if isinstance(child, cst.FunctionDef):
+            yield child
+        yield from _functions_in(child)
 
 
 def _has_constructor(owner: cst.ClassDef) -> bool:
-    return any(isinstance(part, cst.FunctionDef) and part.name.value == "__init__" for part in owner.body.body)
+    return _defines(owner, "__init__")
+
+
+def _defines(owner: cst.ClassDef, name: str) -> bool:
+    return any(isinstance(part, cst.FunctionDef) and part.name.value == name for part in owner.body.body)
 
 
 def _bases_around(call: cst.Call, module: Module) -> list[str]:
@@ -197,9 +305,17 @@ def _bases_around(call: cst.Call, module: Module) -> list[str]:
 
 def _is_bound(function: cst.FunctionDef, module: Module) -> bool:
     """Whether ``function`` is a method that gets its first parameter from the object it is called on."""
+    return _owner(function, module) is not None and not _is_decorated(function, "staticmethod")
+
+
+def _owner(function: cst.FunctionDef, module: Module) -> cst.ClassDef | None:
+    """The class that ``function`` is a method of."""
     around = next((h for h in module.index.ancestors(function) if isinstance(h, (cst.ClassDef, cst.FunctionDef))), None)
-    static = any(dotted_name(d.decorator) == "staticmethod" for d in function.decorators)
-    return isinstance(around, cst.ClassDef) and not static
+    return around if isinstance(around, cst.ClassDef) else None
+
+
+def _is_decorated(function: cst.FunctionDef, name: str) -> bool:
+    return any(dotted_name(decorator.decorator) == name for decorator in function.decorators)
 
 
 def _may_name(reference: Reference, definition: Definition, module: Module) -> bool:
@@ -215,7 +331,7 @@ def _may_mean(node: cst.Attribute, definition: Definition, module: Module) -> bo
     root = dotted_name(node.value).partition(".")[0]
     bindings = module.index.scope_of(node).lookup(root) if root else ()
     through_module = bool(bindings) and all(binding.kind == "import" for binding in bindings)
-    return definition.is_bound or definition.function.name.value == "__init__" or through_module
+    return definition.owner is not None or definition.function.name.value == "__init__" or through_module
 
 
 def _is_own(binding: Binding, module: Module) -> bool:

@@ -18,7 +18,7 @@ import libcst as cst
 
 from migrator.api import Finding, Module
 from migrator.bindings import Binding, Scope, dotted_name
-from migrator.calls import Definition, Functions, definition_of, parameter_of
+from migrator.calls import Definition, Functions, definition_of
 from migrator.edits import Drop, Edit, Remove, Replace, Template
 
 FLAG_NAMES = ("is_distributed", "uses_process_group", "is_distributed_run")
@@ -238,7 +238,7 @@ class _Search:
 
     def parameters(self, call: cst.Call, argument: cst.Arg, module: Module) -> Iterator[Carrier]:
         for definition in self.functions.reached(call, module):
-            name = parameter_of(definition.function, call, argument, is_bound=definition.is_bound)
+            name = definition.receives(call, argument)
             if name is not None:
                 yield from self.parameter(definition, name)
 
@@ -459,8 +459,9 @@ class _Outcome:
             if not isinstance(binding.node, cst.Param):
                 continue
             if carrier in self.flags:
-                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(self.flag(carrier))),)
-                message = f"the parameter {carrier.name!r} → {self.flag(carrier)!r}: callers that are not in sight give it a bool"
+                flag = self.flag(carrier)
+                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(flag)),)
+                message = f"the parameter {carrier.name!r} → {flag!r}: callers that are not in sight give it a bool"
             else:
                 edits = (Drop(binding.node),)
                 message = (

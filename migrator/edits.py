@@ -16,7 +16,7 @@ from typing import Literal, TypeGuard
 
 import libcst as cst
 
-from migrator.bindings import Index, all_parameters, children_of, dotted_name
+from migrator.bindings import Index, children_of, dotted_name
 from migrator.layout import Layout, Span
 from migrator.verify import comment_spans
 
@@ -205,8 +205,27 @@ def _listed(item: cst.CSTNode, index: Index) -> Sequence[cst.CSTNode]:
     if isinstance(holder, cst.Call):
         return holder.args
     if isinstance(holder, cst.Parameters):
-        return all_parameters(holder)
+        return _signature(holder)
     return holder.names if isinstance(holder, (cst.Global, cst.Nonlocal)) else ()
+
+
+def _signature(holder: cst.Parameters) -> Sequence[cst.CSTNode]:
+    """The parameters in the order of the text, with ``/`` and ``*`` between them."""
+    slash = [holder.posonly_ind] if isinstance(holder.posonly_ind, cst.ParamSlash) else []
+    star = [holder.star_arg] if isinstance(holder.star_arg, (cst.Param, cst.ParamStar)) else []
+    last = [holder.star_kwarg] if holder.star_kwarg is not None else []
+    return [*holder.posonly_params, *slash, *holder.params, *star, *holder.kwonly_params, *last]
+
+
+def _needless_marks(holder: cst.CSTNode | None, gone: Collection[int]) -> Iterator[cst.CSTNode]:
+    """``/`` and ``*`` of a signature that stand for no parameter any more."""
+    if isinstance(holder, cst.Parameters):
+        for mark, kind, own in (
+            (holder.posonly_ind, cst.ParamSlash, holder.posonly_params),
+            (holder.star_arg, cst.ParamStar, holder.kwonly_params),
+        ):
+            if isinstance(mark, kind) and all(id(parameter) in gone for parameter in own):
+                yield mark
 
 
 def around(index: Index, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
@@ -255,7 +274,9 @@ class Editor:
 
     def splices(self, edits: Collection[Edit]) -> Splices:
         """All splices of ``edits``, those for comments that would be lost included; raises ConflictError."""
-        made = [splice for edit in _merge(edits) for splice in self.splice(edit)]
+        merged = _merge(edits)
+        made = [splice for edit in merged for splice in self.splice(edit)]
+        made += self.dropping([edit.item for edit in merged if isinstance(edit, Drop)])
         removed = {id(edit.statement) for edit in edits if isinstance(edit, Remove)}
         made += self.passes(removed, made)
         ordered = Splices.of(made)
@@ -269,23 +290,34 @@ class Editor:
             yield from self.removal(edit.statement)
         elif isinstance(edit, Insert):
             yield self.insertion(edit)
-        elif isinstance(edit, Drop):
-            yield from self.dropping(edit.item)
-        else:
+        elif isinstance(edit, Unwrap):
             yield from self.unwrapping(edit)
 
-    def dropping(self, item: cst.Arg | cst.Param | cst.NameItem) -> Iterator[Splice]:
-        """One item of a list, with the comma that parts it from the next, or else from the one before."""
-        siblings = _listed(item, self.index)
-        place = next(number for number, other in enumerate(siblings) if other is item)
-        here = self.layout.outer_span(item)
-        if place + 1 < len(siblings) or place == 0:
-            yield Splice(here, (), item)
-        else:
-            before = self.layout.outer_span(siblings[place - 1])
-            text = self.layout.text[before.start : before.end].rstrip().removesuffix(",").rstrip()
-            end = here.start + len(self.layout.text[here.start : here.end].rstrip().removesuffix(","))
-            yield Splice(Span(before.start + len(text), end), (), item)
+    def dropping(self, items: Sequence[cst.CSTNode]) -> Iterator[Splice]:
+        """Items of lists, with the commas that part them from the next, or else from the ones before."""
+        gone = {id(item) for item in items}
+        holders = {id(holder): (holder, item) for item in items if (holder := self.index.parent(item)) is not None}
+        for holder, item in holders.values():
+            siblings = _listed(item, self.index)
+            here = gone | {id(mark) for mark in _needless_marks(holder, gone)}
+            kept = [number for number, other in enumerate(siblings) if id(other) not in here]
+            last = kept[-1] if kept else len(siblings) - 1
+            yield from (Splice(self.layout.outer_span(o), (), o) for o in siblings[:last] if id(o) in here)
+            if not kept:
+                yield Splice(self.layout.outer_span(siblings[last]), (), siblings[last])
+            else:
+                yield from self.trailing(siblings[last], siblings[last + 1 :])
+
+    def trailing(self, before: cst.CSTNode, items: Sequence[cst.CSTNode]) -> Iterator[Splice]:
+        """The last items of a list, with the comma after the one before; a comma after the last stays."""
+        span = self.layout.outer_span(before)
+        start = span.start + len(self.layout.text[span.start : span.end].rstrip().removesuffix(",").rstrip())
+        for item in items:
+            here = self.layout.outer_span(item)
+            text = self.layout.text[here.start : here.end].rstrip().removesuffix(",")
+            end = here.start + len(text) if item is items[-1] else here.end
+            yield Splice(Span(start, end), (), item)
+            start = end
 
     def pieces(self, template: Template, node: cst.CSTNode) -> tuple[str | Span, ...]:
         made: list[str | Span] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from migrator.api import Context, Module, Site, cst, definition_of, dotted_name, parameter_of
+from migrator.api import Context, Module, Site, cst, definition_of, dotted_name
 
 from .functions import local_function
 from .values import possible_values, symbol_of
@@ -266,7 +266,7 @@ class _Search:
             if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
                 continue
             for called in here.functions.reached(call, here):
-                name = parameter_of(called.function, call, argument, is_bound=called.is_bound)
+                name = called.receives(call, argument)
                 if name is not None and (id(called.scope), name) not in self.parameters:
                     self.parameters.add((id(called.scope), name))
                     references = called.module.index.references[name]
@@ -355,7 +355,7 @@ class _Search:
         ):
             return True
         reached = module.functions.reached(call, module)
-        given = (parameter_of(found.function, call, argument, is_bound=found.is_bound) for found in reached)
+        given = (found.receives(call, argument) for found in reached)
         return bool(reached) and all(parameter is not None for parameter in given)
 
 
