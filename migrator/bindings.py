@@ -163,6 +163,13 @@ def dotted_name(node: cst.BaseExpression | cst.MaybeSentinel | None) -> str:
     return ""
 
 
+def source_of(symbol: str) -> tuple[str, str]:
+    """The module that an import takes ``symbol`` from, leading dots included, and the name that it has there."""
+    name = symbol.rpartition(".")[2]
+    module = symbol[: len(symbol) - len(name)]
+    return (module[:-1] if module.strip(".") else module), name
+
+
 class _Pass:
     """The descent; its only result is the index that it fills."""
 

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 import libcst as cst
 
 from migrator.api import Finding, Module
-from migrator.bindings import Binding, Scope, dotted_name
+from migrator.bindings import Binding, Scope, dotted_name, source_of
 from migrator.calls import Definition, Functions, definition_of
 from migrator.edits import Drop, Edit, Remove, Replace, Template
 
@@ -138,8 +138,7 @@ class _Search:
         for module in self.modules:
             for scope in (module.index.scope, *module.index.scopes.values()):
                 for binding in (b for bs in scope.bindings.values() for b in bs if b.symbol):
-                    head, _, name = str(binding.symbol).rpartition(".")
-                    head = head if head.strip(".") or not head else f"{head}."[:-1]
+                    head, name = source_of(str(binding.symbol))
                     exporter = self.known.find(module, head) if head else None
                     if exporter is not None and exporter is not module:
                         found[id(exporter), name].append((module, binding))
@@ -196,7 +195,7 @@ class _Search:
         """Whether ``node`` is a name of an imported module, not an attribute of an object."""
         root = dotted_name(node).partition(".")[0]
         bindings = module.index.scope_of(node).lookup(root) if root else ()
-        return bool(bindings) and all(binding.kind == "import" for binding in bindings)
+        return any(binding.kind == "import" for binding in bindings)
 
     def look(self, carrier: Carrier, module: Module, node: cst.BaseExpression, symbol: str) -> None:
         """See what becomes of the module at one use."""
@@ -338,7 +337,7 @@ class _Search:
         if isinstance(node, cst.IfExp):
             return all(self.is_module_or_none(part, module) for part in (node.body, node.orelse))
         carrier = self.carrier_at.get(id(node))
-        return _is_none(node) or (carrier is not None and carrier not in self.reasons)
+        return is_none(node) or (carrier is not None and carrier not in self.reasons)
 
     def flags(self, clear: Mapping[Carrier, str], asked: set[Carrier]) -> Iterator[Carrier]:
         """The carriers that tell a choice of the user, and are asked for it, here or where they are handed on to."""
@@ -428,11 +427,11 @@ class _Outcome:
     def value(self, node: cst.BaseExpression) -> Template:
         """A flag in the place of the module or nothing."""
         if isinstance(node, cst.IfExp):
-            if _is_none(node.orelse):
+            if is_none(node.orelse):
                 return Template("{test}", {"test": node.test})
-            if _is_none(node.body):
+            if is_none(node.body):
                 return _negated(node.test)
-        if _is_none(node):
+        if is_none(node):
             return Template("False")
         carrier = self.search.carrier_at.get(id(node))
         if carrier is None or carrier not in self.flags:
@@ -492,12 +491,17 @@ def _whole(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
     return node
 
 
+def is_asked(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether it is only asked whether ``node`` is there."""
+    return _question(Carrier("name", ""), module, node) is not None
+
+
 def _question(carrier: Carrier, module: Module, node: cst.BaseExpression) -> Question | None:
     """The test that ``node`` is the subject of, if it is one."""
     holder = module.index.parent(node)
     if isinstance(holder, cst.Comparison) and holder.left is node and len(holder.comparisons) == 1:
         target = holder.comparisons[0]
-        if _is_none(target.comparator) and isinstance(target.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)):
+        if is_none(target.comparator) and isinstance(target.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)):
             return Question(carrier, module, holder, isinstance(target.operator, (cst.Is, cst.Equal)))
     if _is_tested(node, module):
         return Question(carrier, module, node, False)
@@ -525,12 +529,13 @@ def _negated(test: cst.BaseExpression) -> Template:
     return Template("not {test}", {"test": test})
 
 
-def _is_none(node: cst.BaseExpression) -> bool:
+def is_none(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` says that there is nothing."""
     return isinstance(node, cst.Name) and node.value in ("None", "False")
 
 
 def _may_be_none(node: cst.BaseExpression) -> bool:
-    return _is_none(node) or (isinstance(node, cst.IfExp) and any(map(_may_be_none, (node.body, node.orelse))))
+    return is_none(node) or (isinstance(node, cst.IfExp) and any(map(_may_be_none, (node.body, node.orelse))))
 
 
 def _is_import_guard(flow: Flow) -> bool:

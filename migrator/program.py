@@ -15,6 +15,7 @@ _IMPORT = re.compile(
 )
 
 
+_STAR = b"*"
 LIBRARIES = frozenset({"horovod", "sparkdl"})
 
 
@@ -90,7 +91,7 @@ def _names_from_libraries(data: bytes) -> Iterator[bytes]:
     for match in _IMPORT.finditer(data):
         source = match["source"]
         if source is not None and source.split(b".")[0].decode("ascii", "ignore") in LIBRARIES:
-            yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", match["names"]))
+            yield from _bound_by(match["names"])
         for part in (match["modules"] or b"").split(b","):
             module, _, alias = part.partition(b" as ")
             if module.strip().split(b".")[0].decode("ascii", "ignore") in LIBRARIES:
@@ -108,8 +109,9 @@ def _taker(
     data = read(path)
     if not data or not any(stem in data for stem in stems):
         return None
-    words = set(re.findall(rb"\w+", data))
-    return data if any(exported.get(target, set()) & words for target in _imported_files(path, data)) else None
+    words = {_STAR, *re.findall(rb"\w+", data)}
+    takes = any(exported.get(target, set()) & words for target in _imported_files(path, data))
+    return data if takes or any(_names_from(path, data, exported)) else None
 
 
 def _names_from(path: Path, data: bytes, exported: Mapping[Path, set[bytes]]) -> Iterator[bytes]:
@@ -118,7 +120,14 @@ def _names_from(path: Path, data: bytes, exported: Mapping[Path, set[bytes]]) ->
         source = (match["source"] or b"").decode("ascii", "ignore")
         target = locate(path, source, root_of_cached(path)) if source else None
         if target is not None and exported.get(target):
-            yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", match["names"]))
+            yield from exported[target] if match["names"].strip() == _STAR else _bound_by(match["names"])
+
+
+def _bound_by(names: bytes) -> Iterator[bytes]:
+    """The local names of an import, or a star for what cannot be told."""
+    if names.strip() == _STAR:
+        yield _STAR
+    yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", names))
 
 
 def _imported_files(path: Path, data: bytes) -> Iterator[Path]:

@@ -11,10 +11,11 @@ from typing import Protocol
 import libcst as cst
 
 from migrator.api import Finding, Module, Site
-from migrator.bindings import Binding, Reference, Scope, children_of, dotted_name
-from migrator.carriers import Carried, Carrier, Question, follow
+from migrator.bindings import Binding, Reference, Scope, children_of, dotted_name, source_of
+from migrator.carriers import Carried, Carrier, Question, follow, is_asked, is_none
+from migrator.edits import Remove
 from migrator.layout import Span
-from migrator.notices import ESCAPES, OPTIONAL, STAR
+from migrator.notices import ESCAPES, IMPORT, OPTIONAL, STAR
 from migrator.registry import Registry, Rule
 from migrator.stars import BUILT_IN, bind_stars, unbound_names
 from migrator.strings import in_annotations, in_type_comments, specifications, strings
@@ -98,9 +99,8 @@ class Resolver:
     def imported(self, symbol: str, module: Module, depth: int) -> str | None:
         if self.is_relevant(symbol):
             return symbol
-        name = symbol.rpartition(".")[2]
-        head = symbol[: -len(name)] if name else symbol
-        exporter = self.file(head if not head.strip(".") else head[:-1], module) if head else None
+        head, name = source_of(symbol)
+        exporter = self.file(head, module) if head else None
         if exporter is None or exporter is module or name not in exporter.index.scope.bindings:
             return None
         found = {self.symbol(b, exporter, depth + 1) for b in exporter.index.scope.bindings[name]}
@@ -108,7 +108,7 @@ class Resolver:
 
     def runs_code(self, symbol: str, module: Module) -> bool:
         """Whether ``symbol`` is imported from a module of the program that does something when it is imported."""
-        holder = symbol.rpartition(".")[0]
+        holder = source_of(symbol)[0]
         exporter = self.find(module, holder) if holder and not self.is_relevant(symbol) else None
         return exporter is not None and self.runs(exporter, set())
 
@@ -199,9 +199,9 @@ class _Search:
         symbols = [self.resolver.symbol(binding, self.module) for binding in here]
         relevant = [b for b, s in zip(here, symbols, strict=True) if s and self.resolver.is_relevant(s)]
         if not relevant:
-            for use, symbol in _through_modules(name, scope, self.module, self.resolver):
-                self.use(use, symbol, scope)
+            self.through_modules(name, scope)
             self.notices += _by_string(name, scope, self.module, self.resolver)
+            self.notices += _as_values(name, scope, self.module, self.resolver)
             return
         self.bindings += (b for b in relevant if self.may_go(b))
         rooted = self.resolver.is_rooted
@@ -213,6 +213,20 @@ class _Search:
         home = _import_scope(relevant[0], self.module, self.resolver)
         for reference in uses:
             self.use(Use(reference.node, reference.scope), str(symbols[0]), home)
+
+    def through_modules(self, name: str, scope: Scope) -> None:
+        """Uses through a module of the program, where ``name`` means one, or nothing."""
+        here = scope.bindings[name]
+        sources = {binding.symbol for binding in here if binding.symbol is not None}
+        found: dict[int, tuple[Use, list[str]]] = {}
+        for use, symbol in _through_modules(name, scope, self.module, self.resolver):
+            found.setdefault(id(use.node), (use, []))[1].append(symbol)
+        is_one = all(len(set(means)) == 1 and len(means) == len(sources) for _, means in found.values())
+        if found and not (is_one and all(b.symbol or (b.value is not None and is_none(b.value)) for b in here)):
+            self.notices += [(OPTIONAL, f) for f in _ambiguous(name, here, [use for use, _ in found.values()])]
+            return
+        for use, means in found.values():
+            self.use(use, means[0], scope)
 
     def may_go(self, binding: Binding) -> bool:
         """Whether ``binding`` is of no use once nothing refers to it: not a parameter, or a name among many."""
@@ -263,12 +277,31 @@ def _by_string(name: str, scope: Scope, module: Module, resolver: Resolver) -> I
             yield ESCAPES, _blocked(reference.node, message)
 
 
+def _as_values(name: str, scope: Scope, module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
+    """A module of the program, used as a value, where names that it has from Horovod are attributes of something."""
+    for reference, symbol in _imports(name, scope, module):
+        holder = module.index.parent(reference.node)
+        exporter = resolver.find(module, symbol)
+        if exporter is None or isinstance(holder, cst.Attribute) or is_asked(reference.node, module):
+            continue
+        for own, bindings in exporter.index.scope.bindings.items():
+            symbols = (resolver.symbol(binding, exporter) for binding in bindings)
+            if any(s and resolver.is_rooted(s) for s in symbols) and _is_attribute(own, module.functions.modules):
+                message = f"the module {name}, which has {own!r} from Horovod, is used as a value: name what is needed"
+                yield ESCAPES, _blocked(reference.node, message)
+                break
+
+
+def _is_attribute(name: str, modules: Sequence[Module]) -> bool:
+    """Whether ``name`` is an attribute of something that is not imported."""
+    return any(not _is_imported(node, module) for module in modules for node in module.index.attributes[name])
+
+
 def _imports(name: str, scope: Scope, module: Module) -> Iterator[tuple[Reference, str]]:
-    bindings = scope.bindings[name]
-    if len(bindings) == 1 and bindings[0].symbol is not None:
-        for reference in module.index.references[name]:
-            if reference.scope.home(name) is scope:
-                yield reference, bindings[0].symbol
+    symbols = dict.fromkeys(b.symbol for b in scope.bindings[name] if b.symbol is not None)
+    for reference in module.index.references[name] if symbols else ():
+        if reference.scope.home(name) is scope:
+            yield from ((reference, symbol) for symbol in symbols)
 
 
 def _hidden(module: Module, bindings: Sequence[Binding]) -> Iterator[Binding]:
@@ -358,7 +391,7 @@ def _escape(node: cst.BaseExpression, symbol: str, module: Module, resolver: Res
     return ESCAPES, _blocked(node, f"the module {symbol} is used as a value, {reason}")
 
 
-def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference]) -> Iterator[Finding]:
+def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference | Use]) -> Iterator[Finding]:
     reason = f"{name!r} is bound in more than one way, so what it means here is decided at run time"
     for node in (*(binding.node for binding in bindings), *(use.node for use in uses)):
         yield _blocked(node, reason)
@@ -374,8 +407,14 @@ def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
                 yield STAR, _blocked(statement, f"the star import may be where {names} comes from: import it by name")
                 continue
             taken = sorted(n for n, bs in module.index.scope.bindings.items() if any(b.node is statement for b in bs))
-            message = f"the star import goes; what it brought in: {', '.join(taken) or 'nothing that is used'}"
-            yield STAR, Finding(statement, "review", message)
+            if taken:
+                yield (
+                    STAR,
+                    Finding(statement, "review", f"the star import goes; what it brought in: {', '.join(taken)}"),
+                )
+            else:
+                message = "nothing is taken from the star import: it goes"
+                yield IMPORT, Finding(statement, "exact", message, (Remove(statement),))
 
 
 def _handed_in(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
@@ -416,7 +455,7 @@ def _is_called_in_sight(scope: Scope, resolver: Resolver) -> bool:
 def _is_imported(node: cst.Attribute, module: Module) -> bool:
     root = dotted_name(node.value).partition(".")[0]
     bindings = module.index.scope_of(node).lookup(root) if root else ()
-    return bool(bindings) and all(binding.kind == "import" for binding in bindings)
+    return any(binding.kind == "import" for binding in bindings)
 
 
 def _is_horovods(name: str, resolver: Resolver) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import libcst as cst
 
 from migrator.api import Module
-from migrator.bindings import Binding
+from migrator.bindings import Binding, dotted_name, source_of
 
 BUILT_IN = frozenset((*dir(builtins), "__file__", "__path__"))
 
@@ -35,6 +35,9 @@ def unbound_names(module: Module) -> list[str]:
 def bind_stars(modules: Sequence[Module], symbols: Symbols) -> None:
     """Add bindings for what star imports bring in of Horovod; a file may pass it on by a star import of its own."""
     wanted = {id(module): set(unbound_names(module)) for module in modules if module.index.stars}
+    for holder, name in _taken(modules, symbols) if wanted else ():
+        if id(holder) in wanted:
+            wanted[id(holder)].add(name)
     growing = bool(wanted)
     while growing:
         growing = False
@@ -53,6 +56,28 @@ def bind_stars(modules: Sequence[Module], symbols: Symbols) -> None:
                     elif id(exporter) in wanted and name not in wanted[id(exporter)]:
                         wanted[id(exporter)].add(name)
                         growing = True
+
+
+def _taken(modules: Sequence[Module], symbols: Symbols) -> Iterator[tuple[Module, str]]:
+    """The names that modules take from others of the program: ``from comm import rank``, ``comm.rank``."""
+    for module in modules:
+        for scope in (module.index.scope, *module.index.scopes.values()):
+            for binding in (b for bindings in scope.bindings.values() for b in bindings if b.symbol):
+                source, name = source_of(str(binding.symbol))
+                if source and (target := symbols.find(module, source)):
+                    yield target, name
+        for name, attributes in module.index.attributes.items():
+            for source in {_source(node.value, module) for node in attributes} - {""}:
+                if target := symbols.find(module, source):
+                    yield target, name
+
+
+def _source(node: cst.BaseExpression, module: Module) -> str:
+    """The dotted name of the module that ``node`` may be, through the imports of ``module``."""
+    root, _, rest = dotted_name(node).partition(".")
+    found = {binding.symbol for binding in module.index.scope_of(node).lookup(root)} if root else set()
+    symbol = found.pop() if len(found) == 1 else None
+    return f"{symbol}.{rest}" if symbol and rest else symbol or ""
 
 
 def _exports(module: Module, name: str, symbols: Symbols) -> bool:
