@@ -121,6 +121,7 @@ class _Search:
         self.questions: list[Question] = []
         self.reasons: dict[Carrier, str] = {}
         self.refused: dict[int, str] = {}
+        self.imports: set[Binding] = set()
         self.waiting: list[Carrier] = []
         self.functions = modules[0].functions if modules else Functions()
 
@@ -151,6 +152,7 @@ class _Search:
                     for binding in bindings:
                         symbol = binding.symbol or ""
                         if self.known.is_module(symbol) and self.known.is_relevant(symbol):
+                            self.imports.add(binding)
                             self.reach(self.variable(binding, module), symbol)
         while self.waiting:
             carrier = self.waiting.pop()
@@ -158,6 +160,7 @@ class _Search:
                 self.look(carrier, module, node, self.symbols[carrier])
             for module, binding in self.exported(carrier):
                 target = self.variable(binding, module)
+                self.imports.add(binding)
                 self.sources[target].add(carrier)
                 self.reach(target, self.symbols[carrier])
 
@@ -279,7 +282,7 @@ class _Search:
         for binding in scope.bindings[carrier.name]:
             if binding.kind == "parameter":
                 yield from self.passed(carrier, binding, module)
-            elif binding.kind == "import":
+            elif binding in self.imports:
                 yield Flow(carrier, module, binding.node, None)
             elif binding.kind == "assignment" and binding.value is not None and _is_plain(binding, module):
                 yield Flow(carrier, module, binding.node, binding.value)
@@ -288,6 +291,8 @@ class _Search:
 
     def stored(self, carrier: Carrier) -> Iterator[Flow]:
         for module in self.modules:
+            if any(node.raw_value == carrier.name and _names_attribute(node, module) for node in module.index.strings):
+                self.reasons[carrier] = "a string names it"
             for node in module.index.attributes[carrier.name]:
                 holder = module.index.parent(node)
                 statement = module.index.parent(holder) if isinstance(holder, cst.AssignTarget) else holder
@@ -422,6 +427,7 @@ class _Outcome:
             edits.append(Replace(place, Template(f"{{owner}}.{flag}", {"owner": place.value})))
         elif isinstance(place, cst.Arg) and place.keyword is not None:
             edits.append(Replace(place.keyword, Template(flag)))
+        edits += _typed(place if isinstance(place, cst.Param) else flow.module.index.parent(place))
         yield Finding(place, "exact", f"{flow.target.name!r} → {flag!r}", tuple(edits))
 
     def value(self, node: cst.BaseExpression) -> Template:
@@ -459,7 +465,8 @@ class _Outcome:
                 continue
             if carrier in self.flags:
                 flag = self.flag(carrier)
-                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(flag)),)
+                typed = _typed(binding.node) if binding.node.default is None else ()
+                edits: tuple[Edit, ...] = (Replace(binding.node.name, Template(flag)), *typed)
                 message = f"the parameter {carrier.name!r} → {flag!r}: callers that are not in sight give it a bool"
             else:
                 edits = (Drop(binding.node),)
@@ -543,6 +550,14 @@ def _is_import_guard(flow: Flow) -> bool:
     return any(isinstance(holder, cst.ExceptHandler) for holder in flow.module.index.ancestors(flow.place))
 
 
+def _names_attribute(node: cst.SimpleString, module: Module) -> bool:
+    """Whether ``node`` is the name in ``getattr(object, "name")`` or its like."""
+    argument = module.index.parent(node)
+    call = module.index.parent(argument) if isinstance(argument, cst.Arg) else None
+    named = ("getattr", "hasattr", "setattr", "delattr", "attrgetter", "object")
+    return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in named
+
+
 def _is_stored(node: cst.Attribute, module: Module) -> bool:
     holder = module.index.parent(node)
     if isinstance(holder, (cst.AnnAssign, cst.AugAssign)):
@@ -557,6 +572,12 @@ def _is_plain(binding: Binding, module: Module) -> bool:
         statement = module.index.parent(holder)
         return isinstance(statement, cst.Assign) and len(statement.targets) == 1
     return isinstance(holder, cst.AnnAssign)
+
+
+def _typed(holder: cst.CSTNode | None) -> Iterator[Edit]:
+    """The annotation of a flag."""
+    if isinstance(holder, (cst.Param, cst.AnnAssign)) and holder.annotation is not None:
+        yield Replace(holder.annotation.annotation, Template("bool"))
 
 
 def _statement(node: cst.CSTNode, module: Module) -> cst.BaseSmallStatement:

@@ -76,7 +76,7 @@ def draft(file: File, answers: Sequence[Answer], *, partial: bool) -> Draft:
     return Draft(file, (*answers, *_import_answers(file, unused)), layout, tuple(edits), tuple(unused))
 
 
-def finish(made: Draft, helper_module: str) -> Rewritten:
+def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
     """Bring in imports and helpers, the latter from ``helper_module`` if there is one, and check the result."""
     text = made.file.source.text
     if made.wrong or made.layout is None:
@@ -91,7 +91,8 @@ def finish(made: Draft, helper_module: str) -> Rewritten:
         return Rewritten(made, text, (_reason(conflict),))
     comments = tuple(_in_comments(made.answers))
     after = Splices.of([*splices.all, *comments]).apply(text)
-    wrong = tuple(_checked(made, Splices.of(comments).apply(text), after))
+    is_blocked = any(answer.is_blocked for answer in made.answers)
+    wrong = () if is_blocked and not partial else tuple(_checked(made, Splices.of(comments).apply(text), after))
     return Rewritten(made, text if wrong else after, wrong)
 
 

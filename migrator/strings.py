@@ -62,6 +62,16 @@ def _is_specification(node: cst.SimpleString, module: Module) -> bool:
     return _called_with(node, module) == "find_spec"
 
 
+def _is_loaded_module(node: cst.SimpleString, module: Module) -> bool:
+    """``sys.modules["horovod.torch"]``, unless that is assigned to or deleted, or ``sys.modules.get(...)``."""
+    holders = module.index.ancestors(node)
+    holder = next((h for h in holders if isinstance(h, (cst.Subscript, cst.Call, cst.BaseSmallStatement))), None)
+    if isinstance(holder, cst.Subscript):
+        is_read = not isinstance(module.index.parent(holder), (cst.AssignTarget, cst.Del))
+        return is_read and dotted_name(holder.value).endswith("sys.modules")
+    return isinstance(holder, cst.Call) and dotted_name(holder.func).endswith("sys.modules.get")
+
+
 def _called_with(node: cst.CSTNode, module: Module) -> str:
     """The last name of the function that ``node`` is an argument of; empty where it is none."""
     argument = module.index.parent(node)
@@ -80,6 +90,8 @@ def _named(node: cst.SimpleString, value: str, module: Module) -> Finding:
     function = _called_with(node, module)
     if function in _IMPORTERS:
         return _blocked(node, f"{value} is imported by name at run time")
+    if _is_loaded_module(node, module):
+        return _blocked(node, f"{value} is taken by its name from the modules that are loaded")
     if function and _ASKS.search(function):
         return _blocked(node, f"{function}() is given the name of {value}, and what it does with it cannot be seen")
     if value.lower() == "horovod":

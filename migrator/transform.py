@@ -59,7 +59,7 @@ class _Migration:
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
         shared = helper_modules(drafts)
         names = {path: name for module in shared for path, name in module.names.items()}
-        rewritten = [finish(made, names.get(made.file.given.file, "")) for made in drafts]
+        rewritten = [finish(made, names.get(made.file.given.file, ""), partial=partial) for made in drafts]
         findings = [finding for each in rewritten for finding in self.findings(each)]
         findings += map(self.unreadable_finding, self.unreadable)
         findings += [todo for file in self.files for todo in self.open_todos(file, findings)]
