@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import libcst as cst
 
 from migrator import notices
 from migrator.answers import Answer
 from migrator.api import Finding, Module
-from migrator.bindings import Binding, Reference, children_of, dotted_name
+from migrator.bindings import Binding, Reference, children_of, dotted_name, source_of
 from migrator.edits import ConflictError, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
 from migrator.imports import HelperKey, Need, arrange
 from migrator.layout import Layout, RoundTripError, lay_out
+from migrator.program import locate, root_of_cached
 from migrator.reading import File
 from migrator.verify import problems
 
@@ -23,7 +25,10 @@ Wrong = tuple[str, cst.CSTNode | None]
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A file with its edits settled but for imports and helpers; ``wrong`` says why there is nothing more to do."""
+    """A file with its edits settled but for imports and helpers; ``wrong`` says why there is nothing more to do.
+
+    ``exported`` are bindings that nothing in the file uses any more, and another file does.
+    """
 
     file: File
     answers: tuple[Answer, ...]
@@ -31,6 +36,7 @@ class Draft:
     edits: tuple[Edit, ...] = ()
     unused: tuple[Binding, ...] = ()
     wrong: tuple[Wrong, ...] = ()
+    exported: tuple[Binding, ...] = ()
 
     @property
     def needs(self) -> list[Need]:
@@ -76,6 +82,39 @@ def draft(file: File, answers: Sequence[Answer], *, partial: bool) -> Draft:
     return Draft(file, (*answers, *_import_answers(file, unused)), layout, tuple(edits), tuple(unused))
 
 
+def keep_exported(drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts, each with the imports that another one goes on taking from it."""
+    while True:
+        taken = {item for made in drafts for item in _taken(made)}
+        kept = [_keeping([b for b in made.unused if (made.file.given.file, b.name) in taken], made) for made in drafts]
+        if all(new is old for new, old in zip(kept, drafts, strict=True)):
+            return kept
+        drafts = kept
+
+
+def _keeping(bindings: Collection[Binding], made: Draft) -> Draft:
+    if not bindings:
+        return made
+    nodes = {id(binding.node) for binding in bindings}
+    answers = tuple(a for a in made.answers if a.rule != notices.IMPORT or id(a.finding.node) not in nodes)
+    unused = tuple(binding for binding in made.unused if binding not in bindings)
+    return replace(made, answers=answers, unused=unused, exported=(*made.exported, *bindings))
+
+
+def _taken(made: Draft) -> Iterator[tuple[Path, str]]:
+    """The names that ``made`` takes from other files, with these, where it still does."""
+    path, index = made.file.given.file, made.file.module.index
+    is_blocked = any(answer.is_blocked for answer in made.answers)
+    for scope in (index.scope, *index.scopes.values()):
+        for binding in (b for bindings in scope.bindings.values() for b in bindings if b.symbol):
+            source, name = source_of(str(binding.symbol))
+            if binding not in made.unused and source and (target := locate(path, source, root_of_cached(path))):
+                yield target, name
+            target = locate(path, str(binding.symbol), root_of_cached(path)) if is_blocked else None
+            if target is not None:
+                yield from ((target, attribute) for attribute in index.attributes)
+
+
 def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
     """Bring in imports and helpers, the latter from ``helper_module`` if there is one, and check the result."""
     text = made.file.source.text
@@ -105,7 +144,7 @@ def _checked(made: Draft, before: str, after: str) -> Iterator[Wrong]:
     for message in problems(before, after, _bound_elsewhere(made.file.module)):
         yield message, None
     if not any(answer.is_blocked for answer in made.answers):
-        yield from _still_used(made.file, made.unused)
+        yield from _still_used(made.file, (*made.unused, *made.exported))
 
 
 def _todo(file: File, answer: Answer, layout: Layout) -> Iterator[Edit]:

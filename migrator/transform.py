@@ -17,7 +17,7 @@ from migrator.program import imported_modules
 from migrator.reading import File, Input, Unreadable, read_all
 from migrator.registry import Registry, load_rules
 from migrator.result import Class, Diagnostic, FileResult, FileStatus, ProgramResult, ProgramStatus
-from migrator.rewrite import Rewritten, draft, finish
+from migrator.rewrite import Rewritten, draft, finish, keep_exported
 from migrator.source import encode
 from migrator.verify import comment_spans
 
@@ -57,6 +57,8 @@ class _Migration:
         answers = ask(self.files, self.registry, self.settings)
         partial = self.settings.partial
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
+        if partial and any(answer.is_blocked for made in drafts for answer in made.answers):
+            drafts = keep_exported(drafts)
         shared = helper_modules(drafts)
         names = {path: name for module in shared for path, name in module.names.items()}
         rewritten = [finish(made, names.get(made.file.given.file, ""), partial=partial) for made in drafts]
