@@ -58,6 +58,22 @@ class Definition:
         is_bound = self.is_bound and not self.is_called_on_class(call)
         return parameter_of(self.function, call, argument, is_bound=is_bound)
 
+    def accepts(self, call: cst.Call) -> bool:
+        """Whether the arguments of ``call`` can be those of the function."""
+        if any(argument.star for argument in call.args):
+            return True
+        signature = self.function.params
+        given = sum(argument.keyword is None for argument in call.args)
+        given += self.is_bound and not self.is_called_on_class(call)
+        names = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+        in_order = [*signature.posonly_params, *signature.params]
+        if given > len(in_order) and not isinstance(signature.star_arg, cst.Param):
+            return False
+        open_ = [*in_order[given:], *signature.kwonly_params]
+        missing = {p.name.value for p in open_ if p.default is None} - names
+        unknown = names - {p.name.value for p in open_} if signature.star_kwarg is None else set()
+        return not missing and not unknown
+
     def is_called_on_class(self, call: cst.Call) -> bool:
         """Whether ``call`` gives ``self`` itself: ``Base.__init__(self, ...)``."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != self.function.name.value:
@@ -127,7 +143,7 @@ class Functions:
         if isinstance(call.func, cst.Attribute):
             if call.func.attr.value == "__init__":
                 return self.named(*_bases_around(call, module))
-            return self.named(call.func.attr.value)
+            return [found for found in self.named(call.func.attr.value) if found.accepts(call)]
         return []
 
     def bound(self, binding: Binding, module: Module) -> Iterator[Definition]:

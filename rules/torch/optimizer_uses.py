@@ -184,8 +184,9 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         found.follow(module)
     for module in context.modules:
         found.search(module)
+    found.escapes()
     return OptimizerUses(
-        names,
+        found.names,
         tuple(found.synchronized),
         tuple(found.skipped),
         tuple(found.steps),
@@ -251,17 +252,21 @@ class _Search:
         self.unscaled: list[tuple[Module, cst.Call]] = []
         self.unknown: list[tuple[Module, cst.Call]] = []
         self.parameters: set[tuple[int, str]] = set()
+        self.uses: dict[int, tuple[Module, cst.BaseExpression]] = {}
         self.steps_in_sight = True
         self.closures: list[Closure] = []
         self.accumulating: list[tuple[Module, cst.Call]] = []
         self.named: list[tuple[Module, cst.Attribute]] = []
 
     def follow(self, module: Module) -> None:
-        """Find the parameters of the module's functions that an optimizer is handed to."""
+        """Find the parameters, variables and attributes that an optimizer is handed to."""
         waiting = [(module, node) for name in self.names for node in _named(name, module)]
         while waiting:
             here, node = waiting.pop()
+            self.uses[id(node)] = here, node
             argument = here.index.parent(node)
+            if isinstance(argument, (cst.Assign, cst.AnnAssign)):
+                waiting += self.stored(argument, here)
             call = here.index.parent(argument) if isinstance(argument, cst.Arg) else None
             if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
                 continue
@@ -271,6 +276,22 @@ class _Search:
                     self.parameters.add((id(called.scope), name))
                     references = called.module.index.references[name]
                     waiting += [(called.module, r.node) for r in references if r.scope.home(name) is called.scope]
+
+    def stored(
+        self, statement: cst.Assign | cst.AnnAssign, module: Module
+    ) -> Iterator[tuple[Module, cst.BaseExpression]]:
+        """The uses of what ``statement`` assigns an optimizer to, where they are not known yet."""
+        targets = statement.targets if isinstance(statement, cst.Assign) else (statement,)
+        for target in (target.target for target in targets):
+            if isinstance(target, cst.Attribute) and target.attr.value not in self.names:
+                self.names |= {target.attr.value}
+                modules = module.functions.modules
+                yield from ((m, node) for m in modules for node in _named(target.attr.value, m))
+            home = module.index.scope_of(target).home(target.value) if isinstance(target, cst.Name) else None
+            if home is not None and isinstance(target, cst.Name) and (id(home), target.value) not in self.parameters:
+                self.parameters.add((id(home), target.value))
+                references = module.index.references[target.value]
+                yield from ((module, r.node) for r in references if r.scope.home(target.value) is home)
 
     def search(self, module: Module) -> None:
         skipping = module.index.attributes["skip_synchronize"]
@@ -294,7 +315,6 @@ class _Search:
             if call and call.args and self.is_optimizer(call.args[0].value, module):
                 self.unscaled.append((module, call))
         self.named += [(module, attribute) for attribute in self.values(module)]
-        self.escapes(module)
 
     def values(self, module: Module) -> Iterator[cst.Attribute]:
         """Horovod's methods of an optimizer that are not called where they are named, and its check of names."""
@@ -333,15 +353,16 @@ class _Search:
         bindings = module.index.scope_of(node).lookup(name.partition(".")[0])
         return name.rpartition(".")[2] in self.names or any(b.kind == "parameter" for b in bindings if name == b.name)
 
-    def escapes(self, module: Module) -> None:
-        """Notice where an optimizer is handed to code that may step it."""
-        for name in self.names:
-            for node in _named(name, module):
-                holder = module.index.parent(node)
-                if isinstance(holder, cst.Arg):
-                    self.steps_in_sight &= self.is_known(holder, module)
-                elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
-                    self.steps_in_sight &= bool(returned := returned_as(node, module)) and set(returned) <= self.names
+    def escapes(self) -> None:
+        """Notice where an optimizer, or its step, is handed to code that may step it."""
+        for module, node in self.uses.values():
+            holder = module.index.parent(node)
+            if isinstance(holder, cst.Arg):
+                self.steps_in_sight &= self.is_known(holder, module)
+            elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
+                self.steps_in_sight &= bool(returned := returned_as(node, module)) and set(returned) <= self.names
+            elif isinstance(holder, cst.Attribute) and holder.value is node and holder.attr.value == "step":
+                self.steps_in_sight &= _called(holder, module) is not None
 
     def is_known(self, argument: cst.Arg, module: Module) -> bool:
         call = module.index.parent(argument)
