@@ -123,6 +123,8 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("parameters that are added later are reduced too: Horovod kept to those that it had wrapped")
     if plan.clips_early:
         notes.append("gradients are clipped without synchronize(): Horovod clipped them while they were being averaged")
+    if plan.trusts_others:
+        notes.append("no hook can tell the steps that skip_synchronize covered: code out of sight must not step it")
     if plan.reduces_twice:
         notes.append("Horovod summed twice where a step follows synchronize() without skip_synchronize(): once here")
     return notes
@@ -168,7 +170,8 @@ def _at_optimizer(plan: Plan, context: Context) -> Finding:
         edits += [Insert(_statement(site), "after", template) for template in new[1:]]
     else:
         edits += [*_plain(plan), *(Insert(_statement(site), "after", template) for template in new)]
-    return site.found("review", _message(plan), edits, helpers=[helper], imports=imports)
+    helpers = [helper] if new else []
+    return site.found("review", _message(plan), edits, helpers=helpers, imports=imports)
 
 
 def _bound(plan: Plan, optimizer: cst.BaseExpression) -> Template:

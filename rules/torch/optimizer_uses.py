@@ -47,7 +47,8 @@ class OptimizerUses:
     steps: tuple[tuple[Module, cst.Call], ...]
     scaled: tuple[tuple[Module, cst.Call], ...]
     unscaled: tuple[tuple[Module, cst.Call], ...]
-    steps_in_sight: bool
+    steps_are_clear: bool
+    is_handed_on: bool
     closures: tuple[Closure, ...]
     accumulating: tuple[tuple[Module, cst.Call], ...]
     named: tuple[tuple[Module, cst.Attribute], ...]
@@ -58,6 +59,11 @@ class OptimizerUses:
     def needs_names(self) -> bool:
         """Whether the reduction must be called by name: it has to come before something else than the step."""
         return bool(self.synchronized or self.skipped or self.scaled or self.closures)
+
+    @property
+    def steps_in_sight(self) -> bool:
+        """Whether every step of the optimizers is known."""
+        return self.steps_are_clear and not self.is_handed_on
 
     @property
     def closures_in_sight(self) -> bool:
@@ -192,7 +198,8 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         tuple(found.steps),
         tuple(found.scaled),
         tuple(found.unscaled),
-        found.steps_in_sight and bool(names) and all(target is not None for target in targets),
+        found.steps_are_clear and bool(names) and all(names) and all(target is not None for target in targets),
+        found.is_handed_on,
         tuple(found.closures),
         tuple(found.accumulating),
         tuple(found.named),
@@ -253,7 +260,8 @@ class _Search:
         self.unknown: list[tuple[Module, cst.Call]] = []
         self.parameters: set[tuple[int, str]] = set()
         self.uses: dict[int, tuple[Module, cst.BaseExpression]] = {}
-        self.steps_in_sight = True
+        self.steps_are_clear = True
+        self.is_handed_on = False
         self.closures: list[Closure] = []
         self.accumulating: list[tuple[Module, cst.Call]] = []
         self.named: list[tuple[Module, cst.Attribute]] = []
@@ -328,7 +336,7 @@ class _Search:
         if self.is_optimizer(attribute.value, module):
             self.steps.append((module, call))
             self.closures += _closures(call, module)
-            self.steps_in_sight &= self.is_ours(attribute.value, module)
+            self.steps_are_clear &= self.is_ours(attribute.value, module)
         elif call.args and self.is_optimizer(call.args[0].value, module):
             self.scaled.append((module, call))
 
@@ -358,11 +366,12 @@ class _Search:
         for module, node in self.uses.values():
             holder = module.index.parent(node)
             if isinstance(holder, cst.Arg):
-                self.steps_in_sight &= self.is_known(holder, module)
+                self.is_handed_on |= not self.is_known(holder, module)
             elif isinstance(holder, (cst.Return, cst.Element, cst.DictElement)):
-                self.steps_in_sight &= bool(returned := returned_as(node, module)) and set(returned) <= self.names
+                returned = returned_as(node, module)
+                self.is_handed_on |= not returned or not set(returned) <= self.names
             elif isinstance(holder, cst.Attribute) and holder.value is node and holder.attr.value == "step":
-                self.steps_in_sight &= _called(holder, module) is not None
+                self.is_handed_on |= _called(holder, module) is None
 
     def is_known(self, argument: cst.Arg, module: Module) -> bool:
         call = module.index.parent(argument)

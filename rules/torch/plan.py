@@ -55,6 +55,7 @@ class Plan:
     has_ddp_branch: cst.CSTNode | None
     is_broadcast: bool
     reduces_twice: bool
+    trusts_others: bool
     freezes: bool
     grows: bool
     loses_state: str
@@ -139,6 +140,8 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
     if uses.closures and not by_ddp and not (uses.closures_in_sight and proof.condition() is None):
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
+    if uses.skipped and not uses.steps_are_clear and not by_ddp:
+        raise RefusalError("which optimizer some steps are of is not in sight, and some reduce while others skip that")
     hook, by_name = _places(proof.condition(), uses)
     test = proof.test()
     plan = Plan(
@@ -155,6 +158,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         has_ddp_branch=_ddp_branch(site),
         is_broadcast=bool(context.uses(BROADCAST)),
         reduces_twice=options.sums and uses.reduces_twice,
+        trusts_others=uses.is_handed_on and not hook and not by_ddp,
         freezes=proof.freezes(),
         loses_state=_initial_state(options.optimizer, site.module),
         scales_early=any(uses.is_scaled(call) for _, call in uses.unreduced()),
@@ -172,11 +176,14 @@ def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.
 
     A call by name would also reduce the steps of a program whose optimizer was not wrapped; so where the wrapping is
     conditional, the hook does it, except for the branches that a program without Horovod takes. Where a gradient scaler
-    steps, the reduction must come before it: the call then asks for the condition.
+    steps, the reduction must come before it, and where some steps skip the reduction, a hook would not: the call then
+    asks for the condition.
     """
     if not uses.needs_names:
         return True, []
     left = [(m, call) for m, call in uses.unreduced() if not (condition and uses.is_exclusive(m, call, condition))]
+    if uses.skipped:
+        return False, [call for _, call in left]
     scaled = [call for _, call in left if uses.is_scaled(call)]
     hook = not uses.steps_in_sight or (condition is not None and bool(left) and not scaled)
     return hook, scaled if hook else [call for _, call in left]

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import TypeVar
 
 from migrator.api import (
     Context,
@@ -53,6 +54,8 @@ from .names import DIST, TORCH
 from .optimizer_uses import CLOSURE, DUPLICATES, REDUCE, SKIP, SYNCHRONIZE, UNKNOWN
 from .plan import Gradients, Plan
 
+Kind = TypeVar("Kind", bound=cst.CSTNode)
+
 
 @rule("HVD202", "synchronize", symbols=[SYNCHRONIZE, SKIP, REDUCE, CLOSURE, UNKNOWN])
 def synchronize(site: Site, context: Context) -> Finding:
@@ -71,7 +74,8 @@ def synchronize(site: Site, context: Context) -> Finding:
         return _gone(site)
     template, helpers, imports = _reduction(optimizer, plan)
     if plan is not None and plan.is_conditional and site.symbol == REDUCE:
-        template, imports = _guarded(template, plan, site), [*imports, *([] if _sees(site, plan) else [DIST])]
+        test = _test_at(site, plan)
+        template, imports = _guarded(template, test), [*imports, *([] if test is not None else [DIST])]
     edits: list[Edit] = [_placed(site, template)]
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
@@ -93,19 +97,19 @@ def _in_closure(site: Site, function: str, edits: list[Edit], helpers: list[Help
     if any("strong_wolfe" in string.value for string in site.module.index.strings):
         holders = site.module.index.ancestors(site.target)
         function_ = next(holder for holder in holders if isinstance(holder, cst.FunctionDef))
-        returned = [r.value for r in _returns(function_) if r.value is not None]
+        returned = [r.value for r in _within(function_, cst.Return) if r.value is not None]
         edits += [Replace(value, expression("all_reduce_mean({loss})", loss=value)) for value in returned]
         helpers = [*helpers, Helper("all_reduce_mean")]
         message += "; the line search looks at the mean of the losses"
     return site.found("review", message, edits, helpers=helpers, imports=imports)
 
 
-def _returns(function: cst.CSTNode) -> Iterator[cst.Return]:
-    """The return statements of ``function``."""
-    if isinstance(function, cst.Return):
+def _within(function: cst.CSTNode, kind: type[Kind]) -> Iterator[Kind]:
+    """The nodes of that kind in ``function``."""
+    if isinstance(function, kind):
         yield function
     for child in children_of(function):
-        yield from _returns(child)
+        yield from _within(child, kind)
 
 
 @rule("HVD202", "synchronize", symbols=[DUPLICATES])
@@ -124,22 +128,33 @@ def _placed(site: Site, template: Template) -> Edit:
     return Insert(statement, "before", template)
 
 
-def _guarded(template: Template, plan: Plan, site: Site) -> Template:
+def _guarded(template: Template, test: cst.BaseExpression | None) -> Template:
     """The reduction under the condition under which the optimizer is wrapped."""
-    if plan.test is None or not _sees(site, plan):
+    if test is None:
         return expression(f"if dist.is_initialized():\n    {template.text}", **template.parts)
-    return expression(f"if {{test}}:\n    {template.text}", test=plan.test, **template.parts)
+    return expression(f"if {{test}}:\n    {template.text}", test=test, **template.parts)
 
 
-def _sees(site: Site, plan: Plan) -> bool:
-    """Whether the names of that condition mean the same at ``site``."""
+def _test_at(site: Site, plan: Plan) -> cst.BaseExpression | None:
+    """That condition as ``site`` can ask for it; None where its names may mean something else there."""
     root = dotted_name(plan.test).partition(".")[0]
-    if plan.test is None or not root or site.module is not plan.site.module:
-        return False
+    if plan.test is None or not root:
+        return None
+    if asked := _asked_around(site, plan.site.module.source(plan.test).strip()):
+        return asked
+    if site.module is not plan.site.module:
+        return None
     if root == "self":
-        return _class_around(site) is _class_around(plan.site)
+        return plan.test if _class_around(site) is _class_around(plan.site) else None
     home = plan.site.scope.home(root)
-    return home is not None and site.scope.home(root) is home
+    return plan.test if home is not None and site.scope.home(root) is home else None
+
+
+def _asked_around(site: Site, text: str) -> cst.BaseExpression | None:
+    """The test of an ``if`` in the function around ``site`` that reads ``text``."""
+    function = next((h for h in site.module.index.ancestors(site.target) if isinstance(h, cst.FunctionDef)), None)
+    tests = [node.test for node in _within(function, cst.If)] if function is not None else []
+    return next((test for test in tests if site.module.source(test).strip() == text), None)
 
 
 def _class_around(site: Site) -> cst.CSTNode | None:

@@ -163,6 +163,16 @@ def clipping() -> Iterator[Case]:
     yield Case("clip_sgd", "e synchronize+clip+skip_synchronize, SGD-m", "clip")
     yield Case("clip_adam", "e synchronize+clip+skip_synchronize, Adam", "clip", {SGD: ADAM})
     yield Case("clip_without_skip", "e clip, synchronize without skip", "clip", no_skip)
+    handed_on = "norms = []\nsetattr(model, 'trained_by', optimizer)\n"
+    first = handed_on + "with optimizer.skip_synchronize():\n    optimizer.step()\n"
+    yield Case(
+        "clip_handed_on",
+        "e a step before the first backward skips too; the optimizer is handed on, AdamW with wd",
+        "clip",
+        {SGD: "torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)", "norms = []\n": first},
+        "optimizer",
+        "code out of sight must not step it",
+    )
     yield Case("clip_sum", "e same with op=Sum and skip", "clip", sums, "optimizer", "the gradients are summed")
     yield Case(
         "clip_sum_without_skip",
