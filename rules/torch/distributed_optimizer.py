@@ -125,6 +125,8 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("gradients are clipped without synchronize(): Horovod clipped them while they were being averaged")
     if plan.trusts_others:
         notes.append("no hook can tell the steps that skip_synchronize covered: code out of sight must not step it")
+    if plan.may_copy:
+        notes.append("assumes that apex does not run at O2, where it gives the optimizer copies of the parameters")
     if plan.reduces_twice:
         notes.append("Horovod summed twice where a step follows synchronize() without skip_synchronize(): once here")
     return notes

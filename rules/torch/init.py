@@ -5,7 +5,8 @@ raises in both cases. The helper does what Horovod did. Under ``horovodrun``, ``
 one task, where N processes would each train alone as rank 0 of 1, it raises and names torchrun.
 
 Process sets that ``init`` is given are made right after it, as process groups (HVD108). A list of ranks or an MPI
-communicator says which of the started processes train: that is for torchrun to say.
+communicator says which of the started processes train: that is for torchrun to say. A program that joins a process
+group itself once Horovod told it the ranks would join two: it is blocked.
 
 Example:
 
@@ -20,16 +21,24 @@ init_process_group()
 ```
 """
 
-from migrator.api import Context, Edit, Finding, Insert, RefusalError, Replace, Site, expression, rule
+from __future__ import annotations
+
+from migrator.api import Context, Edit, Finding, Insert, RefusalError, Replace, Site, cst, expression, rule
 
 from .names import DIST
 from .process_set_plan import INIT, ProcessSets
+from .values import symbol_of
 
 
 @rule("HVD101", "init", symbols=[INIT])
 def init(site: Site, context: Context) -> Finding:
     if site.call is None:
         raise RefusalError("init is passed on as a value; call it where the program starts")
+    if own := _joined_later(site):
+        raise RefusalError(
+            f"the program joins a process group itself, by {site.module.source(own.func).strip()} further down: "
+            "have it do so here, without Horovod's init"
+        )
     plan = next(context.plan(ProcessSets))
     if reason := plan.refused.get(id(site.call)):
         raise RefusalError(reason)
@@ -41,3 +50,18 @@ def init(site: Site, context: Context) -> Finding:
         edits += [Insert(site.statement, "after", group) for group in groups]
     message = "init → init_process_group(), after which all ranks make the process groups, in the order of the sets"
     return site.found("exact", message, edits, imports=[DIST], helpers=["init_process_group"])
+
+
+def _joined_later(site: Site) -> cst.Call | None:
+    """The call by which the code after ``site``, or a block in it, joins a process group unless there is one."""
+    index = site.module.index
+    block = index.parent(index.line(site.target))
+    for node in (*index.attributes["init_process_group"], *(r.node for r in index.references["init_process_group"])):
+        call = index.parent(node)
+        if not isinstance(call, cst.Call) or symbol_of(node, site.module) != "torch.distributed.init_process_group":
+            continue
+        holders = list(index.ancestors(call))
+        asks = any(isinstance(h, cst.If) and "is_initialized" in site.module.source(h.test) for h in holders)
+        if index.before(site.target, call) and any(holder is block for holder in holders) and not asks:
+            return call
+    return None

@@ -14,6 +14,7 @@ from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
+from .apex import copying_levels
 from .guards import is_main_guard
 from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of, owner_of_parameters
 from .optimizer_uses import OptimizerUses, optimizer_uses
@@ -59,6 +60,7 @@ class Plan:
     freezes: bool
     grows: bool
     loses_state: str
+    may_copy: bool
     scales_early: bool
     clips_early: bool
     reduced_by_name: frozenset[int]
@@ -142,6 +144,12 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
     if uses.skipped and not uses.steps_are_clear and not by_ddp:
         raise RefusalError("which optimizer some steps are of is not in sight, and some reduce while others skip that")
+    levels = copying_levels(context) if not by_ddp else set()
+    if "O2" in levels:
+        raise RefusalError(
+            "apex's amp.initialize gives the optimizer copies of the parameters (O2), whose gradients come after the "
+            "reduction: use torch.amp, or O1"
+        )
     hook, by_name = _places(proof.condition(), uses)
     test = proof.test()
     plan = Plan(
@@ -161,6 +169,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         trusts_others=uses.is_handed_on and not hook and not by_ddp,
         freezes=proof.freezes(),
         loses_state=_initial_state(options.optimizer, site.module),
+        may_copy=bool(levels),
         scales_early=any(uses.is_scaled(call) for _, call in uses.unreduced()),
         grows=any(module.index.attributes["add_param_group"] for module in context.modules),
         clips_early=not uses.synchronized and any(map(_clips, context.modules)),
