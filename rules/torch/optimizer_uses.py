@@ -167,6 +167,13 @@ class OptimizerUses:
         steps = (*self.steps, *self.scaled)
         return any(self.follows_synchronize(m, call) and not self.is_skipping(m, call) for m, call in steps)
 
+    @property
+    def skips_without_synchronize(self) -> bool:
+        """Whether some step skips the reduction of gradients that nothing has reduced."""
+        steps = (*self.steps, *self.scaled)
+        skipping = [(m, call) for m, call in steps if self.is_skipping(m, call)]
+        return len(skipping) < len(self.skipped) or not all(self.follows_synchronize(m, call) for m, call in skipping)
+
     def first_unscale(self, module: Module, call: cst.Call) -> cst.Call | None:
         """Where the same optimizer's gradients are unscaled for the step ``call``: after the step before it."""
         index, block = module.index, _block(module, call)

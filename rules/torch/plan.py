@@ -142,7 +142,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     by_ddp = wanted == "ddp" or (wanted == "auto" and not reason)
     if uses.closures and not by_ddp and not (uses.closures_in_sight and proof.condition() is None):
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
-    if uses.skipped and not uses.steps_are_clear and not by_ddp:
+    if uses.skips_without_synchronize and not uses.steps_are_clear and not by_ddp:
         raise RefusalError("which optimizer some steps are of is not in sight, and some reduce while others skip that")
     levels = copying_levels(context) if not by_ddp else set()
     if "O2" in levels:
@@ -161,7 +161,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         wrap=proof.wrap if by_ddp else None,
         sparse=any(_SPARSE.search(module.text) for module in context.modules),
         by_name=uses.needs_names,
-        hook=hook,
+        hook=hook and not by_ddp,
         bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
         is_broadcast=bool(context.uses(BROADCAST)),
@@ -191,7 +191,7 @@ def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.
     if not uses.needs_names:
         return True, []
     left = [(m, call) for m, call in uses.unreduced() if not (condition and uses.is_exclusive(m, call, condition))]
-    if uses.skipped:
+    if uses.skipped and uses.steps_are_clear:
         return False, [call for _, call in left]
     scaled = [call for _, call in left if uses.is_scaled(call)]
     hook = not uses.steps_in_sight or (condition is not None and bool(left) and not scaled)
