@@ -81,6 +81,8 @@ def _module_in(folder: Path, using: Sequence[Draft], files: Sequence[File]) -> H
 def _name_in(path: Path, target: Path, files: Sequence[File]) -> str | None:
     """How ``path`` imports the module ``target``: as the program's files already import one another."""
     package = _package_of(path)
+    if path.parent == target.parent and _imports_siblings(path, files):
+        return target.name
     for base in _bases(path, files):
         if base is None:
             if package is not None and target.is_relative_to(package):
@@ -88,6 +90,13 @@ def _name_in(path: Path, target: Path, files: Sequence[File]) -> str | None:
         elif target.is_relative_to(base):
             return ".".join(target.relative_to(base).parts)
     return target.name if path.parent == target.parent and package is None else None
+
+
+def _imports_siblings(path: Path, files: Sequence[File]) -> bool:
+    """Whether ``path`` imports another file of its folder as a script does, by its bare name."""
+    data = next((file.given.data for file in files if file.given.file == path), b"")
+    names = {name for name in imported_modules(data) if name and "." not in name}
+    return any(locate(path, name, root_of(path)) == path.with_name(f"{name}.py") for name in names)
 
 
 def _bases(path: Path, files: Sequence[File]) -> Iterator[Path | None]:

@@ -13,6 +13,7 @@ from migrator.bindings import Binding, Index, Scope, dotted_name
 from migrator.edits import Edit, Import, Insert, Remove, Replace, Template, rename
 from migrator.helpers import HelperSource, helper_source
 
+LINE_LENGTH = 88
 Features = frozenset[str]
 HelperKey = tuple[str, Features]
 
@@ -87,7 +88,13 @@ def import_statements(items: Iterable[Import], local: Callable[[Import], str]) -
     for group in groups.values():
         lines = [item.statement(local(item)) for item in group]
         names = sorted(line.partition(" import ")[2] for line in lines)
-        yield group[0], lines[0] if len(group) == 1 else f"from {group[0].module} import {', '.join(names)}"
+        line = lines[0] if len(group) == 1 else f"from {group[0].module} import {', '.join(names)}"
+        yield group[0], line if len(line) <= LINE_LENGTH or not group[0].name else _wrapped(group[0].module, names)
+
+
+def _wrapped(module: str, names: Iterable[str]) -> str:
+    """The import of ``names`` in parentheses, one to a line."""
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
 
 
 class _Arrangement:
@@ -250,12 +257,14 @@ class _Arrangement:
                 in_slot.append(f"\n{line}" if parted else line)
             else:
                 alone.append((item, line))
-        yield from self.own_sections(alone)
+        yield from self.own_sections(alone, [] if in_slot else gone)
         yield from self.replace_imports(gone, in_slot)
 
     def joined(self, near: Sequence[cst.SimpleStatementLine], line: str) -> Edit | None:
         """The names of ``line`` put into a statement that imports from the same module already."""
         head, _, names = line.partition(" import ")
+        if names.startswith("("):
+            return None
         gone = {id(binding.node) for binding in self.unused}
         for statement in (part for other in near for part in other.body):
             aliases = _names(statement)
@@ -312,8 +321,11 @@ class _Arrangement:
             return Insert(earlier[-1].body[-1], "after", Template(line, is_final=True))
         return Insert(near[0].body[0], "before", Template(line, is_final=True))
 
-    def own_sections(self, items: Sequence[tuple[Import, str]]) -> Iterator[Edit]:
-        """Imports that have no neighbours of their kind: those of the standard library above, a blank line between."""
+    def own_sections(self, items: Sequence[tuple[Import, str]], gone: Sequence[Binding]) -> Iterator[Edit]:
+        """Imports that have no neighbours of their kind: those of the standard library above, a blank line between.
+
+        Where the imports above the first blank line are all ``gone``, that blank line is the one between.
+        """
         standard = "\n".join(line for item, line in items if _is_standard(item.module))
         others = "\n".join(line for item, line in items if not _is_standard(item.module))
         first = next((s for s in self.block.imports if _root_of(s) != "__future__"), None)
@@ -322,7 +334,7 @@ class _Arrangement:
             yield from self.first_sections("\n\n".join(filter(None, (standard, others))))
         elif standard:
             both = last_standard is None and others
-            text = f"{standard}\n\n{others}" if both else standard + "\n"
+            text = f"{standard}\n\n{others}" if both else standard + "\n" * (1 - self.is_parted_by(gone))
             yield Insert(first.body[0], "before", Template(text, is_final=True))
         if others and last_standard is not None:
             following = self.index.tree.body[self.place(last_standard) + 1 :][:1]
@@ -331,6 +343,16 @@ class _Arrangement:
             yield Insert(last_standard.body[-1], "after", Template(text, is_final=True))
         elif others and first is not None and not standard:
             yield Insert(first.body[0], "before", Template(others, is_final=True))
+
+    def is_parted_by(self, gone: Sequence[Binding]) -> bool:
+        """Whether only imports that are ``gone`` stand above the first that a blank line parts from the others."""
+        nodes = {id(binding.node) for binding in gone}
+        for number, line in enumerate(self.block.imports):
+            if number and _blank_lines(line):
+                return True
+            if any(id(alias) not in nodes for alias in _aliases(line)):
+                break
+        return False
 
     def first_sections(self, text: str) -> Iterator[Edit]:
         """Imports of a module whose head imports nothing but, perhaps, from the future."""
