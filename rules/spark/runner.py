@@ -51,7 +51,7 @@ def horovod_runner(site: Site, context: Context) -> Finding:
     if "np" not in arguments:
         raise RefusalError("the call does not say how many processes it starts")
     gpu = any(_CUDA.search(module.text) for module in context.modules)
-    new = _distributor(arguments["np"], gpu)
+    new = _distributor(arguments["np"], gpu, site)
     notes = [
         f"HorovodRunner → TorchDistributor, use_gpu={gpu} because the program {'names' if gpu else 'never names'} CUDA"
     ]
@@ -88,8 +88,10 @@ def plan_runner(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     return steps, list(runs.values())
 
 
-def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:
+def _distributor(np: cst.BaseExpression, gpu: bool, site: Site) -> Template:
     number = _literal(np)
+    if number is None and _is_positive(np, site):
+        return expression(f"TorchDistributor(num_processes={{np}}, local_mode=False, use_gpu={gpu})", np=np)
     if number == 0:
         raise RefusalError("np=0 takes every task slot of the cluster; say how many processes to start")
     if number is not None:
@@ -98,6 +100,13 @@ def _distributor(np: cst.BaseExpression, gpu: bool) -> Template:
         raise RefusalError("how many processes are started, and where, is computed in the call: give it a name first")
     text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={{np}} < 0, use_gpu={gpu})"
     return expression(text, np=np)
+
+
+def _is_positive(np: cst.BaseExpression, site: Site) -> bool:
+    """Whether ``np`` names a number of the module that is positive wherever it is assigned."""
+    bindings = site.scope.lookup(np.value) if isinstance(np, cst.Name) else ()
+    values = [_literal(b.value) if b.value is not None and b.kind == "assignment" else None for b in bindings]
+    return bool(values) and all(value is not None and value > 0 for value in values)
 
 
 def _literal(node: cst.BaseExpression) -> int | None:

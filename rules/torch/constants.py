@@ -16,11 +16,12 @@ compression = torch.float16 if args.fp16 else None
 ```
 """
 
-from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
+from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, expression, rule
 
 from .adasum import raising
 from .names import DIST, TORCH
 from .options import NO_ADASUM
+from .plan import Plan
 
 OPERATIONS = {"Average": "AVG", "Sum": "SUM", "Min": "MIN", "Max": "MAX", "Product": "PRODUCT"}
 COMPRESSIONS = {"none": ("None", []), "fp16": ("torch.float16", [TORCH])}
@@ -40,8 +41,23 @@ def compression(site: Site, context: Context) -> Finding:
         raise RefusalError(
             f"a class is derived from Compression.{site.short}: a communication hook of DDP takes what it does"
         )
+    if site.short == "none" and site.statement is not None and _goes_unused(site, context):
+        message = "none goes with the argument that it was: gradients travel as they are"
+        return site.found("exact", message, [Remove(site.statement)])
     value, imports = COMPRESSIONS[site.short]
     return site.replace(expression(value), imports=imports)
+
+
+def _goes_unused(site: Site, context: Context) -> bool:
+    """Whether the value only has a name that is handed to wrappers, whose replacements do without it."""
+    target, index = site.assigned_to, site.module.index
+    if not isinstance(target, cst.Name) or len(site.scope.target(target.value).bindings[target.value]) != 1:
+        return False
+    home = site.scope.home(target.value)
+    uses = [r.node for r in index.references[target.value] if r.scope.home(target.value) is home]
+    calls = {id(plan.site.call) for plan in context.plan(Plan) if plan.options.compression is None}
+    arguments = [argument for node in uses if isinstance(argument := index.parent(node), cst.Arg)]
+    return len(arguments) == len(uses) > 0 and all(id(index.parent(argument)) in calls for argument in arguments)
 
 
 @rule("HVD206", "constants", symbols=["horovod.torch.Adasum"])
