@@ -45,6 +45,7 @@ from migrator.api import (
     Unwrap,
     children_of,
     cst,
+    definition_of,
     dotted_name,
     expression,
     rule,
@@ -73,7 +74,7 @@ def synchronize(site: Site, context: Context) -> Finding:
     if plan is not None and plan.strategy == "ddp":
         return _gone(site)
     template, helpers, imports = _reduction(optimizer, plan)
-    if plan is not None and plan.is_conditional and site.symbol == REDUCE:
+    if plan is not None and site.symbol == REDUCE and (plan.is_conditional or _is_wrapped_on_condition(plan, site)):
         test = _test_at(site, plan)
         template, imports = _guarded(template, test), [*imports, *([] if test is not None else [DIST])]
     edits: list[Edit] = [_placed(site, template)]
@@ -133,6 +134,18 @@ def _guarded(template: Template, test: cst.BaseExpression | None) -> Template:
     if test is None:
         return expression(f"if dist.is_initialized():\n    {template.text}", **template.parts)
     return expression(f"if {{test}}:\n    {template.text}", test=test, **template.parts)
+
+
+def _is_wrapped_on_condition(plan: Plan, site: Site) -> bool:
+    """Whether the function that wraps the optimizer, which is another than that of ``site``, is called under an if."""
+    module = plan.site.module
+    holders = module.index.ancestors(plan.site.target)
+    function = next((holder for holder in holders if isinstance(holder, cst.FunctionDef)), None)
+    if function is None or any(holder is function for holder in site.module.index.ancestors(site.target)):
+        return False
+    calls = module.functions.calls(definition_of(function, module))
+    tests = ((m, h.test) for m, call in calls for h in m.index.ancestors(call) if isinstance(h, cst.If))
+    return any("__name__" not in m.source(test) for m, test in tests)
 
 
 def _test_at(site: Site, plan: Plan) -> cst.BaseExpression | None:
