@@ -13,9 +13,8 @@ _IMPORT = re.compile(
     rb"|import[ \t]+(?P<modules>[^\r\n;#]+))",
     re.MULTILINE,
 )
-
-
 _STAR = b"*"
+_ASKING = re.compile(rb"synchronize|process_set|\.included\(")
 LIBRARIES = frozenset({"horovod", "sparkdl"})
 
 
@@ -66,7 +65,8 @@ def related(
 ) -> dict[Path, bytes]:
     """Those of ``files`` that belong to a program of ``using`` without naming Horovod themselves.
 
-    They import a name that one of ``using`` has from Horovod, or are imported by one and synchronize an optimizer.
+    They import a name that one of ``using`` has from Horovod, or are imported by one and use an object that it may give
+    them: they synchronize an optimizer, or ask something of a process set.
     """
     exported = {path: set(_names_from_libraries(data)) for path, data in using.items()}
     found: dict[Path, bytes] = {}
@@ -81,7 +81,7 @@ def related(
     for path, data in using.items():
         for target in _imported_files(path, data):
             content = read(target) if target not in using and target not in found else None
-            if content and b"synchronize" in content:
+            if content and _ASKING.search(content):
                 found[target] = content
     return found
 

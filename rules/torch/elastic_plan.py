@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from migrator.api import Context, Module, Site, cst, planner
+from migrator.api import Context, Definition, Module, Site, cst, definition_of, planner
 
 from .followed import Followed
-from .functions import local_function
 
 RUN = "horovod.torch.elastic.run"
 RUN_FN = "horovod.torch.elastic.run_fn"
@@ -53,38 +52,41 @@ def _members(context: Context) -> Iterator[Site]:
     names = {name for sampler, _ in samplers for name in _kept_as(sampler)}
     for state, site in states:
         yield from state.members(STATE, METHODS[STATE], site)
-        for node in state.attributes(names):
-            samplers.append((Followed(site.module).follow(node), site))
+        samplers += [(Followed(site.module).follow(node), site) for _, node in state.attributes(names)]
     for sampler, site in samplers:
         yield from sampler.members(SAMPLER, METHODS[SAMPLER], site)
 
 
 def _parameters(site: Site) -> Iterator[tuple[Followed, Site]]:
     """The state that the function gets which ``site`` runs elastically."""
-    function = _run_function(site)
-    if function is not None and function.params.params:
-        followed = Followed(site.module)
-        followed.follow_parameter(function, function.params.params[0].name.value)
-        yield followed, site
+    for function in _run_functions(site):
+        followed, names = Followed(site.module), [p.name.value for p in function.parameters]
+        if len(names) > function.is_bound:
+            followed.follow_parameter(function.scope, function.module, names[function.is_bound])
+            yield followed, site
 
 
 def _kept_as(sampler: Followed) -> Iterator[str]:
     """The attributes under which states keep a sampler: ``TorchState(train_sampler=sampler)``."""
     for node in sampler.seen.values():
-        argument = sampler.module.index.parent(node)
+        argument = sampler.module.holding(node).index.parent(node)
         if isinstance(argument, cst.Arg) and argument.keyword is not None:
             yield argument.keyword.value
 
 
-def _run_function(site: Site) -> cst.FunctionDef | None:
-    """The function that is run: the decorated one, or the first argument."""
-    if site.call is not None:
-        return local_function(site.call.args[0].value, site.module) if site.call.args else None
-    holders = site.module.index.ancestors(site.node)
-    decorator = next(holders, None)
-    function = next(holders, None)
-    decorates = isinstance(decorator, cst.Decorator) and isinstance(function, cst.FunctionDef)
-    return function if decorates and isinstance(function, cst.FunctionDef) else None
+def _run_functions(site: Site) -> Iterator[Definition]:
+    """The functions that may be run: the decorated one, or those that the first argument may name."""
+    module = site.module
+    holders = module.index.ancestors(site.node)
+    decorator, function = next(holders, None), next(holders, None)
+    given = site.call.args[0].value if site.call is not None and site.call.args else None
+    if isinstance(decorator, cst.Decorator) and isinstance(function, cst.FunctionDef):
+        yield definition_of(function, module)
+    elif isinstance(given, cst.Attribute):
+        yield from module.functions.named(given.attr.value)
+    elif isinstance(given, cst.Name):
+        for binding in module.index.scope_of(given).lookup(given.value):
+            yield from module.functions.bound(binding, module)
 
 
 def elastic_branch(node: cst.CSTNode, module: Module) -> cst.IndentedBlock | None:

@@ -13,7 +13,7 @@ from .options import NO_ADASUM, operations_of
 from .values import is_constant, possible_values, symbol_of
 
 NAME_WORDS = ("name", "label", "tag", "desc", "metric")
-OUTSIDE = "a rank outside the process group gets a warning and its own values, where Horovod raises ValueError"
+OUTSIDE = "a rank outside the process group is warned and goes on without the others, where Horovod raises ValueError"
 Arguments = Mapping[str, cst.BaseExpression]
 
 
