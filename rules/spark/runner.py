@@ -34,6 +34,7 @@ from migrator.api import (
     Site,
     Template,
     cst,
+    dotted_name,
     expression,
     planner,
     rule,
@@ -138,7 +139,7 @@ def _runs(site: Site) -> Iterator[Site]:
 def _shipped(call: cst.Call, site: Site) -> Iterator[Finding]:
     """What the function that ``call`` ships takes along from the driver."""
     function = call.args[0].value
-    if isinstance(function, cst.Call):
+    if isinstance(function, cst.Call) and dotted_name(function.func).rpartition(".")[2] != "partial":
         yield site.found(
             "review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function
         )

@@ -21,7 +21,6 @@ everyone = all_gather_cat(predictions)
 from migrator.api import Context, Finding, Helper, RefusalError, Site, rule
 
 from .allreduce import tensor_arguments
-from .collective_order import by_name
 from .gradient_free import is_gradient_free
 from .reduction import Arguments, group_of, rewritten
 
@@ -29,19 +28,19 @@ PARAMETERS = ("tensor", "name", "process_set")
 
 
 @rule("HVD302", "allgather", symbols=["horovod.torch.allgather"])
-def allgather(site: Site, context: Context) -> tuple[Finding, ...]:
+def allgather(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, *PARAMETERS)
     code, helper = gathered("{tensor}", site, arguments, is_gradient_free(site, arguments["tensor"]))
-    return rewritten(site, code, [helper], arguments), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments)
 
 
 @rule("HVD302", "allgather", symbols=["horovod.torch.allgather_object"])
-def allgather_object(site: Site, context: Context) -> tuple[Finding, ...]:
+def allgather_object(site: Site, context: Context) -> Finding:
     arguments = site.arguments("obj", "name")
     if "obj" not in arguments:
         raise RefusalError("the call does not say what it gathers")
     helper = Helper("all_gather_object")
-    return rewritten(site, "all_gather_object({obj})", [helper], arguments), *by_name(site, arguments)
+    return rewritten(site, "all_gather_object({obj})", [helper], arguments)
 
 
 def gathered(tensor: str, site: Site, arguments: Arguments, is_plain: bool) -> tuple[str, Helper]:

@@ -26,7 +26,6 @@ from __future__ import annotations
 from migrator.api import Context, Finding, RefusalError, Site, rule
 
 from .adasum import raising
-from .collective_order import by_name
 from .gradient_free import detached, is_gradient_free, is_integer
 from .reduction import Arguments, reduction_of, rewritten
 
@@ -36,32 +35,32 @@ INTEGERS = "the mean of integers is an integer, truncated toward zero, as Horovo
 
 
 @rule("HVD301", "allreduce", symbols=["horovod.torch.allreduce"])
-def allreduce(site: Site, context: Context) -> tuple[Finding, ...]:
+def allreduce(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, *PARAMETERS)
     if error := raising(site, arguments.get("op")):
-        return (error,)
+        return error
     reduction = reduction_of(arguments, site)
     if site.is_discarded:
-        return (waited(site, arguments),)
+        return waited(site, arguments)
     code, helper = reduction.reduced("{tensor}", is_gradient_free(site, arguments["tensor"]))
     note = reduction.operation.note
     if not note and reduction.operation.known == "AVG" and is_integer(arguments["tensor"], site.module):
         note = INTEGERS
-    return rewritten(site, code, [helper], arguments, note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, note)
 
 
 @rule("HVD301", "allreduce", symbols=["horovod.torch.allreduce_"])
-def allreduce_in_place(site: Site, context: Context) -> tuple[Finding, ...]:
+def allreduce_in_place(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, *REDUCING)
     if error := raising(site, arguments.get("op")):
-        return (error,)
+        return error
     reduction = reduction_of(arguments, site)
     if site.is_discarded:
         tensor = "{tensor}" if reduction.ends else detached(arguments["tensor"], site)
         code, helpers = reduction.done_in_place(tensor)
-        return rewritten(site, code, helpers, arguments, reduction.operation.note), *by_name(site, arguments)
+        return rewritten(site, code, helpers, arguments, reduction.operation.note)
     code, helper = reduction.reduced_in_place("{tensor}")
-    return rewritten(site, code, [helper], arguments, reduction.operation.note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, reduction.operation.note)
 
 
 def tensor_arguments(site: Site, *parameters: str) -> Arguments:

@@ -21,7 +21,6 @@ epoch = broadcast(torch.tensor(epoch), 0).item()
 from migrator.api import Context, Finding, Helper, RefusalError, Site, rule
 
 from .allgather import group_argument
-from .collective_order import by_name
 from .gradient_free import detached, is_gradient_free
 from .reduction import Arguments, rewritten
 from .values import is_constant
@@ -30,29 +29,29 @@ PARAMETERS = ("tensor", "root_rank", "name", "process_set")
 
 
 @rule("HVD303", "broadcast", symbols=["horovod.torch.broadcast"])
-def broadcast(site: Site, context: Context) -> tuple[Finding, ...]:
+def broadcast(site: Site, context: Context) -> Finding:
     arguments = rooted(site)
     group, features = group_argument(site, arguments)
     if is_gradient_free(site, arguments["tensor"]):
         code, helper = f"broadcast({{tensor}}, {{root_rank}}{group})", "broadcast"
     else:
         code, helper = f"BroadcastOverRanks.apply({{tensor}}, {{root_rank}}{group})", "broadcast_over_ranks"
-    return rewritten(site, code, [Helper(helper, features)], arguments), *by_name(site, arguments)
+    return rewritten(site, code, [Helper(helper, features)], arguments)
 
 
 @rule("HVD303", "broadcast", symbols=["horovod.torch.broadcast_"])
-def broadcast_in_place(site: Site, context: Context) -> tuple[Finding, ...]:
+def broadcast_in_place(site: Site, context: Context) -> Finding:
     arguments = rooted(site)
     group, features = group_argument(site, arguments)
     if site.is_discarded:
         code, helpers = f"dist.broadcast({detached(arguments['tensor'], site)}, {{root_rank}}{group})", []
     else:
         code, helpers = f"broadcast_({{tensor}}, {{root_rank}}{group})", [Helper("broadcast_", features)]
-    return rewritten(site, code, helpers, arguments), *by_name(site, arguments)
+    return rewritten(site, code, helpers, arguments)
 
 
 @rule("HVD303", "broadcast", symbols=["horovod.torch.broadcast_object"])
-def broadcast_object(site: Site, context: Context) -> tuple[Finding, ...]:
+def broadcast_object(site: Site, context: Context) -> Finding:
     arguments = site.arguments("obj", "root_rank", "name", "process_set")
     if "obj" not in arguments:
         raise RefusalError("the call does not say what it broadcasts")
@@ -61,7 +60,7 @@ def broadcast_object(site: Site, context: Context) -> tuple[Finding, ...]:
     sender = "" if root is None or is_constant(root, "0") else ", {root_rank}"
     code = f"broadcast_object({{obj}}{sender or (', 0' if group else '')}{group})"
     helper = Helper("broadcast_object", features)
-    return rewritten(site, code, [helper], arguments), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments)
 
 
 def rooted(site: Site) -> Arguments:

@@ -1,4 +1,8 @@
-"""Horovod pairs collectives by their names, torch.distributed by the order of the calls: where the two may differ."""
+"""Horovod pairs collectives by their names, torch.distributed by the order of the calls: where the two may differ.
+
+That is where collectives run while the program goes on. Those that it waits for at once must come in one order on all
+ranks under Horovod too, which otherwise waits for ever.
+"""
 
 from __future__ import annotations
 

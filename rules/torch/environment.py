@@ -115,7 +115,9 @@ def _is_variable(node: cst.SimpleString, module: Module) -> bool:
 @rule("HVD601", "environment", symbols=[NAMED])
 def named(site: Site, context: Context) -> Finding:
     assert isinstance(site.node, cst.SimpleString)
-    message = f"the string names {site.node.raw_value}, which no launcher of the migrated program sets or reads"
+    name = site.node.raw_value
+    instead = f"; torchrun sets {VARIABLES[name]}" if name in VARIABLES else ""
+    message = f"the string names {name}, which no launcher of the migrated program sets or reads{instead}"
     return site.found("review", message)
 
 

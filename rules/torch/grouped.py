@@ -26,26 +26,25 @@ from migrator.api import Context, Edit, Finding, Insert, Remove, Replace, Site, 
 
 from .allgather import gathered
 from .allreduce import PARAMETERS, REDUCING, tensor_arguments, waited
-from .collective_order import by_name
 from .gradient_free import is_detached, is_without_gradients
 from .reducescatter import COMPRESSING, scattered, scattering
 from .reduction import Arguments, reduction_of, rewritten
 
 
 @rule("HVD308", "grouped", symbols=["horovod.torch.grouped_allreduce"])
-def grouped_allreduce(site: Site, context: Context) -> tuple[Finding, ...]:
+def grouped_allreduce(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, "tensors", *PARAMETERS[1:])
     if site.is_discarded:
-        return (waited(site, arguments),)
+        return waited(site, arguments)
     reduction = reduction_of(arguments, site)
     each = name_for_each(arguments)
     code, helper = reduction.reduced(each, are_gradient_free(site, arguments["tensors"]))
     code = f"[{code} for {each} in {{tensors}}]"
-    return rewritten(site, code, [helper], arguments, reduction.operation.note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, reduction.operation.note)
 
 
 @rule("HVD308", "grouped", symbols=["horovod.torch.grouped_allreduce_"])
-def grouped_allreduce_in_place(site: Site, context: Context) -> tuple[Finding, ...]:
+def grouped_allreduce_in_place(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, "tensors", *REDUCING[1:])
     reduction = reduction_of(arguments, site)
     if site.is_discarded and _has_own_line(site):
@@ -54,30 +53,30 @@ def grouped_allreduce_in_place(site: Site, context: Context) -> tuple[Finding, .
         code, helpers = reduction.done_in_place(each if is_free else f"{each}.detach()")
         code = f"for {each} in {{tensors}}:\n    {code}"
         note, message = reduction.operation.note, f"{site.short} → a loop over the tensors"
-        return (_as_statements(site, rewritten(site, code, helpers, arguments, note, message=message)),)
+        return _as_statements(site, rewritten(site, code, helpers, arguments, note, message=message))
     each = name_for_each(arguments)
     code, helper = reduction.reduced_in_place(each)
     code = f"tuple({code} for {each} in {{tensors}})"
-    return rewritten(site, code, [helper], arguments, reduction.operation.note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, reduction.operation.note)
 
 
 @rule("HVD308", "grouped", symbols=["horovod.torch.grouped_allgather"])
-def grouped_allgather(site: Site, context: Context) -> tuple[Finding, ...]:
+def grouped_allgather(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, "tensors", "name", "process_set")
     each = name_for_each(arguments)
     code, helper = gathered(each, site, arguments, are_gradient_free(site, arguments["tensors"]))
     code = f"tuple({code} for {each} in {{tensors}})"
-    return rewritten(site, code, [helper], arguments), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments)
 
 
 @rule("HVD308", "grouped", symbols=["horovod.torch.grouped_reducescatter"])
-def grouped_reducescatter(site: Site, context: Context) -> tuple[Finding, ...]:
+def grouped_reducescatter(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, "tensors", *COMPRESSING)
     reduction = scattering(arguments, site)
     each = name_for_each(arguments)
     code, helper = scattered(each, reduction, are_gradient_free(site, arguments["tensors"]))
     code = f"[{code} for {each} in {{tensors}}]"
-    return rewritten(site, code, [helper], arguments, reduction.operation.note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, reduction.operation.note)
 
 
 def name_for_each(arguments: Arguments, taken: Collection[str] = ()) -> str:

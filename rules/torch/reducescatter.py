@@ -21,7 +21,6 @@ rows = reduce_scatter(table, dist.ReduceOp.SUM)
 from migrator.api import Context, Finding, Helper, RefusalError, Site, rule
 
 from .allreduce import tensor_arguments, waited
-from .collective_order import by_name
 from .gradient_free import is_gradient_free
 from .reduction import Arguments, Reduction, reduction_of, rewritten
 
@@ -30,13 +29,13 @@ COMPRESSING = (SCATTERING[0], "compression", *SCATTERING[1:])
 
 
 @rule("HVD304", "reducescatter", symbols=["horovod.torch.reducescatter"])
-def reducescatter(site: Site, context: Context) -> tuple[Finding, ...]:
+def reducescatter(site: Site, context: Context) -> Finding:
     arguments = tensor_arguments(site, "tensor", *COMPRESSING)
     if site.is_discarded:
-        return (waited(site, arguments),)
+        return waited(site, arguments)
     reduction = scattering(arguments, site)
     code, helper = scattered("{tensor}", reduction, is_gradient_free(site, arguments["tensor"]))
-    return rewritten(site, code, [helper], arguments, reduction.operation.note), *by_name(site, arguments)
+    return rewritten(site, code, [helper], arguments, reduction.operation.note)
 
 
 def scattering(arguments: Arguments, site: Site) -> Reduction:

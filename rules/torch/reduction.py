@@ -147,16 +147,34 @@ def _certain(name: str, note: str = "") -> Operation:
 
 
 def _by_average(average: cst.BaseExpression) -> Operation:
-    if is_constant(average, "False"):
+    if is_constant(average, "False") or is_constant(average, "0"):
         return _certain("SUM")
-    if is_constant(average, "True") or isinstance(average, (cst.BaseString, cst.FormattedString)):
+    if is_constant(average, "True") or is_constant(average, "1") or _is_text(average):
         return _certain("AVG")
+    at_run_time = "'average' decides at run time between mean and sum"
+    if isinstance(average, cst.Comparison) or _is_negated(average):
+        return Operation("dist.ReduceOp.AVG if {average} else dist.ReduceOp.SUM", "", at_run_time)
     if not dotted_name(average):
         raise RefusalError("whether it is a mean or a sum is computed in the call: give it a name first")
     if isinstance(average, cst.Name) and any(word in average.value.lower() for word in NAME_WORDS):
         return _certain("AVG", f"{average.value!r} stands in the place of 'average', where a name means the mean")
     code = "dist.ReduceOp.AVG if {average} is None or {average} else dist.ReduceOp.SUM"
-    return Operation(code, "", "the second argument is 'average', which decides at run time between mean and sum")
+    return Operation(code, "", at_run_time)
+
+
+def _is_negated(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is certainly a string, and not an empty one: ``"loss/" + name``, ``f"loss {step}"``."""
+    if isinstance(node, cst.SimpleString):
+        return bool(node.raw_value)
+    if isinstance(node, cst.BinaryOperation):
+        return _is_text(node.left) or _is_text(node.right)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
+        return _is_text(node.func.value)
+    return isinstance(node, (cst.ConcatenatedString, cst.FormattedString))
 
 
 def _by_operation(op: cst.BaseExpression, module: Module) -> Operation:

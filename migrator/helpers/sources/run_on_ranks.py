@@ -9,6 +9,6 @@ def run_on_ranks(function: Callable, args: tuple = (), kwargs: Any = None, num_p
     if any(host.split(":")[0] not in ("", "localhost", "127.0.0.1") for host in (hosts or "").split(",")):
         raise NotImplementedError("start this program with torchrun on every host")
     entrypoint = update_wrapper(partial(function, **kwargs), function) if kwargs else function
-    config = LaunchConfig(1, 1, nproc_per_node=num_processes, rdzv_backend="c10d", rdzv_endpoint="localhost:0")
+    config = LaunchConfig(1, 1, num_processes, run_id="run", rdzv_backend="c10d", rdzv_endpoint="localhost:0")
     results = elastic_launch(config, entrypoint)(*args)
     return [results[rank] for rank in sorted(results)]
