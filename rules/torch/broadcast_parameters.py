@@ -16,18 +16,16 @@ model = DDP(model)
 ```
 """
 
-from migrator.api import Context, Finding, Helper, RefusalError, Replace, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Replace, Site, expression, rule
 
-from .allgather import group_argument
 from .names import DDP
 from .plan import BROADCAST, Plan
-from .reduction import rewritten
 from .values import is_constant
 
 
 @rule("HVD204", "broadcast-parameters", symbols=[BROADCAST])
 def broadcast_parameters(site: Site, context: Context) -> Finding:
-    arguments = site.arguments("params", "root_rank", "process_set")
+    arguments = site.arguments("params", "root_rank")
     if "params" not in arguments:
         raise RefusalError("the call does not say what it broadcasts")
     for plan in context.plan(Plan):
@@ -36,8 +34,9 @@ def broadcast_parameters(site: Site, context: Context) -> Finding:
             message = "broadcast_parameters → DDP, whose constructor broadcasts rank 0's weights"
             assert site.statement is not None
             return site.found("exact", message, [Replace(site.statement, new)], imports=[DDP])
-    group, features = group_argument(site, arguments)
     root = arguments.get("root_rank")
-    sender = "" if root is None or is_constant(root, "0") else ", {root_rank}"
-    code = f"broadcast_parameters({{params}}{sender or (', 0' if group else '')}{group})"
-    return rewritten(site, code, [Helper("broadcast_parameters", features)], arguments)
+    if root is None or is_constant(root, "0"):
+        new = expression("broadcast_parameters({params})", params=arguments["params"])
+    else:
+        new = expression("broadcast_parameters({params}, {root})", params=arguments["params"], root=root)
+    return site.replace(new, helpers=["broadcast_parameters"])
