@@ -161,9 +161,8 @@ class Site:
         Raises RefusalError for ``*args`` and ``**kwargs``, unknown keywords and too many arguments.
         """
         if self.call is None:
-            raise RefusalError(
-                f"{self.short} is passed on as a value, so its arguments are not known: call it in a function of your own"
-            )
+            unknown = f"{self.short} is passed on as a value, so its arguments are not known"
+            raise RefusalError(f"{unknown}: call it in a function of your own")
         if any(argument.star for argument in self.call.args):
             raise RefusalError("the arguments cannot be determined from the code")
         found: dict[str, cst.BaseExpression] = {}

@@ -423,6 +423,7 @@ if __name__ == "__main__":
         [sys.executable, program], capture_output=True, text=True, timeout=90, check=False, cwd=tmp_path
     )
     assert done.stdout == "[15, 16]\n", done.stderr[-2000:]
+    assert "run_id" not in done.stderr
 
 
 @pytest.mark.parametrize(
