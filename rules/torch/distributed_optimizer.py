@@ -125,6 +125,8 @@ def _option_notes(plan: Plan) -> list[str]:
         notes.append("gradients are clipped without synchronize(): Horovod clipped them while they were being averaged")
     if plan.trusts_others:
         notes.append("no hook can tell the steps that skip_synchronize covered: code out of sight must not step it")
+    if plan.of_model:
+        notes.append("the gradients of the model's parameters, of which apex may have given the optimizer copies")
     if plan.may_copy:
         notes.append("assumes that apex does not run at O2, where it gives the optimizer copies of the parameters")
     if plan.reduces_twice:
@@ -208,8 +210,8 @@ def _hook(plan: Plan, optimizer: cst.BaseExpression) -> Template:
 
 def _message(plan: Plan) -> str:
     how = "summed" if plan.options.sums else "averaged"
-    function = "reduce_gradients()" if plan.bound else f"{plan.options.function}()"
-    ways = [*(["a hook before each step"] if plan.hook else []), *([function] if plan.by_name else [])]
+    ways = ["a hook before each step"] if plan.hook else []
+    ways += [f"{plan.function}()"] if plan.by_name else []
     means = " and ".join(ways)
     notes = [f"DistributedOptimizer → gradients {how} at the optimizer, by {means}: not DDP, because {plan.reason}"]
     if plan.options.compression is not None:

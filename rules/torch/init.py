@@ -6,7 +6,7 @@ one task, where N processes would each train alone as rank 0 of 1, it raises and
 
 Process sets that ``init`` is given are made right after it, as process groups (HVD108). A list of ranks or an MPI
 communicator says which of the started processes train: that is for torchrun to say. A program that joins a process
-group itself once Horovod told it the ranks would join two: it is blocked.
+group itself once Horovod told it the ranks would join twice: its own call goes.
 
 Example:
 
@@ -23,7 +23,7 @@ init_process_group()
 
 from __future__ import annotations
 
-from migrator.api import Context, Edit, Finding, Insert, RefusalError, Replace, Site, cst, expression, rule
+from migrator.api import Context, Edit, Finding, Insert, RefusalError, Remove, Replace, Site, cst, expression, rule
 
 from .names import DIST
 from .process_set_plan import INIT, ProcessSets
@@ -31,25 +31,32 @@ from .values import symbol_of
 
 
 @rule("HVD101", "init", symbols=[INIT])
-def init(site: Site, context: Context) -> Finding:
+def init(site: Site, context: Context) -> tuple[Finding, ...]:
     if site.call is None:
         raise RefusalError("init is passed on as a value; call it where the program starts")
-    if own := _joined_later(site):
-        raise RefusalError(
-            f"the program joins a process group itself, by {site.module.source(own.func).strip()} further down: "
-            "have it do so here, without Horovod's init"
-        )
+    own = _joined_later(site)
     plan = next(context.plan(ProcessSets))
     if reason := plan.refused.get(id(site.call)):
         raise RefusalError(reason)
+    rest = (_left_out(site, own),) if own is not None else ()
     new, groups = expression("init_process_group()"), plan.groups[id(site.call)]
     if not groups:
-        return site.replace(new, helpers=["init_process_group"])
+        return site.replace(new, helpers=["init_process_group"]), *rest
     edits: list[Edit] = [Replace(site.call, new)]
     if site.statement is not None:
         edits += [Insert(site.statement, "after", group) for group in groups]
     message = "init → init_process_group(), after which all ranks make the process groups, in the order of the sets"
-    return site.found("exact", message, edits, imports=[DIST], helpers=["init_process_group"])
+    return site.found("exact", message, edits, imports=[DIST], helpers=["init_process_group"]), *rest
+
+
+def _left_out(site: Site, own: cst.Call) -> Finding:
+    """The program's own call, which would join a second time; raises RefusalError where its value is used."""
+    statement = site.module.index.parent(own)
+    name = site.module.source(own.func).strip()
+    if not isinstance(statement, cst.Expr):
+        raise RefusalError(f"the program joins a process group itself, by {name}, and uses what that returns")
+    message = f"{name}() goes: the group is the one that is joined where Horovod's init stood; look at its timeout"
+    return site.found("review", message, [Remove(statement)], node=own)
 
 
 def _joined_later(site: Site) -> cst.Call | None:

@@ -53,6 +53,11 @@ class Options:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
+    def is_plain(self) -> bool:
+        """Whether dense gradients are averaged as they are, over all ranks."""
+        return not (self.keywords or self.sums or self.dense)
+
+    @property
     def keyword_text(self) -> str:
         """The keywords as a template: ``, compression={compression}``."""
         return "".join(f", {name}={{{name}}}" for name in self.keywords)

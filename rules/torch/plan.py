@@ -61,6 +61,7 @@ class Plan:
     grows: bool
     loses_state: str
     may_copy: bool
+    of_model: bool
     scales_early: bool
     clips_early: bool
     reduced_by_name: frozenset[int]
@@ -71,6 +72,13 @@ class Plan:
     def name(self) -> str:
         """What the wrapped optimizer is called, without what it is an attribute of."""
         return dotted_name(self.site.assigned_to).rpartition(".")[2] if self.site.assigned_to is not None else ""
+
+    @property
+    def function(self) -> str:
+        """The function by which reductions are called by name."""
+        if self.bound:
+            return "reduce_gradients"
+        return "average_gradients_of" if self.of_model else self.options.function
 
     @property
     def way(self) -> tuple[object, ...]:
@@ -144,13 +152,14 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
     if uses.skips_without_synchronize and not uses.steps_are_clear and not by_ddp:
         raise RefusalError("which optimizer some steps are of is not in sight, and some reduce while others skip that")
+    hook, by_name = _places(proof.condition(), uses)
     levels = copying_levels(context) if not by_ddp else set()
-    if "O2" in levels:
+    of_model = bool(levels) and not hook and options.is_plain and _is_seen(site, proof.model, uses)
+    if "O2" in levels and not of_model:
         raise RefusalError(
             "apex's amp.initialize gives the optimizer copies of the parameters (O2), whose gradients come after the "
             "reduction: use torch.amp, or O1"
         )
-    hook, by_name = _places(proof.condition(), uses)
     test = proof.test()
     plan = Plan(
         site=site,
@@ -162,14 +171,15 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         sparse=any(_SPARSE.search(module.text) for module in context.modules),
         by_name=uses.needs_names,
         hook=hook and not by_ddp,
-        bound=not by_ddp and uses.needs_names and not _is_seen(site, options, uses),
+        bound=not by_ddp and uses.needs_names and not _are_seen(site, options, uses),
         has_ddp_branch=_ddp_branch(site),
         is_broadcast=bool(context.uses(BROADCAST)),
         reduces_twice=options.sums and uses.reduces_twice,
         trusts_others=uses.is_handed_on and not hook and not by_ddp,
         freezes=proof.freezes(),
         loses_state=_initial_state(options.optimizer, site.module),
-        may_copy=bool(levels),
+        may_copy=bool(levels) and not of_model,
+        of_model=of_model,
         scales_early=any(uses.is_scaled(call) for _, call in uses.unreduced()),
         grows=any(module.index.attributes["add_param_group"] for module in context.modules),
         clips_early=not uses.synchronized and any(map(_clips, context.modules)),
@@ -198,18 +208,20 @@ def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.
     return hook, scaled if hook else [call for _, call in left]
 
 
-def _is_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:
+def _are_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:
     """Whether every place that reduces by name sees what the reduction is given as it is at ``site``."""
     if options.group is None and options.always_compresses:
         return True
+    return all(_is_seen(site, value, uses) for value in options.keywords.values())
+
+
+def _is_seen(site: Site, value: cst.BaseExpression | None, uses: OptimizerUses) -> bool:
+    """Whether ``value`` means at every place that reduces by name what it means at ``site``."""
     calls = [*uses.synchronized, *uses.unreduced()]
     scopes = [module.index.scope_of(call) for module, call in calls if module is site.module]
-    for value in options.keywords.values():
-        root = dotted_name(value).partition(".")[0]
-        home = site.scope.home(root) if root and root != "self" else None
-        if home is None or len(scopes) < len(calls) or any(scope.home(root) is not home for scope in scopes):
-            return False
-    return True
+    root = dotted_name(value).partition(".")[0]
+    home = site.scope.home(root) if root and root != "self" else None
+    return home is not None and len(scopes) == len(calls) and all(scope.home(root) is home for scope in scopes)
 
 
 class _Proof:

@@ -81,7 +81,7 @@ def synchronize(site: Site, context: Context) -> Finding:
     if plan is None:
         message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
         return site.found("review", message, edits, helpers=helpers)
-    function = "reduce_gradients" if plan.bound else plan.options.function
+    function = plan.function
     if site.symbol == CLOSURE:
         return _in_closure(site, function, edits, helpers, imports)
     message = f"{site.short} → {function}() where the gradients must be reduced"
@@ -208,6 +208,9 @@ def _reduction(optimizer: cst.BaseExpression, plan: Plan | None) -> tuple[Templa
         return expression("average_gradients({optimizer})", optimizer=optimizer), [Helper("reduce_gradients")], []
     if plan.bound:
         return expression("{optimizer}.reduce_gradients()", optimizer=optimizer), [], []
+    if plan.of_model and plan.model is not None:
+        new = expression("average_gradients_of({model}.parameters())", model=plan.model)
+        return new, [Helper("average_gradients_of")], []
     options, helper = plan.options, plan.options.helper(plan.sparse)
     if options.always_compresses and options.group is None:
         call = f"{options.function}({{optimizer}}, compression=torch.float16)"
