@@ -441,7 +441,7 @@ REDUCED = {
         "    n(x).mean().backward()\n    average_gradients(o)\n",
     ),
     "an attribute, by another name": (
-        SOLVER,
+        SOLVER.replace("scaler.scale(self.net(x)", "self.net(x).std().backward()\n        scaler.scale(self.net(x)"),
         "        average_gradients(self.solver)\n        scaler.unscale_(self.solver)\n",
     ),
 }
