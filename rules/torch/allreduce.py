@@ -23,11 +23,12 @@ loss = all_reduce_mean(torch.tensor(loss)).item()
 
 from __future__ import annotations
 
-from migrator.api import Context, Finding, RefusalError, Site, rule
+from migrator.api import Context, Finding, RefusalError, Site, cst, rule
 
 from .adasum import raising
+from .barrier import PATIENCE, follows_work_of_one_rank
 from .gradient_free import detached, is_gradient_free, is_integer
-from .reduction import Arguments, reduction_of, rewritten
+from .reduction import Arguments, Operation, reduction_of, rewritten
 
 REDUCING = ("tensor", "average", "name", "op", "prescale_factor", "postscale_factor", "process_set")
 PARAMETERS = (*REDUCING[:3], "compression", *REDUCING[3:])
@@ -43,9 +44,7 @@ def allreduce(site: Site, context: Context) -> Finding:
     if site.is_discarded:
         return waited(site, arguments)
     code, helper = reduction.reduced("{tensor}", is_gradient_free(site, arguments["tensor"]))
-    note = reduction.operation.note
-    if not note and reduction.operation.known == "AVG" and is_integer(arguments["tensor"], site.module):
-        note = INTEGERS
+    note = note_on(reduction.operation, arguments["tensor"], site)
     return rewritten(site, code, [helper], arguments, note)
 
 
@@ -55,12 +54,19 @@ def allreduce_in_place(site: Site, context: Context) -> Finding:
     if error := raising(site, arguments.get("op")):
         return error
     reduction = reduction_of(arguments, site)
+    note = note_on(reduction.operation, arguments["tensor"], site)
     if site.is_discarded:
         tensor = "{tensor}" if reduction.ends else detached(arguments["tensor"], site)
         code, helpers = reduction.done_in_place(tensor)
-        return rewritten(site, code, helpers, arguments, reduction.operation.note)
+        return rewritten(site, code, helpers, arguments, note)
     code, helper = reduction.reduced_in_place("{tensor}")
-    return rewritten(site, code, [helper], arguments, reduction.operation.note)
+    return rewritten(site, code, [helper], arguments, note)
+
+
+def note_on(operation: Operation, tensor: cst.BaseExpression, site: Site) -> str:
+    """What a reviewer must know of the reduction of ``tensor``."""
+    is_mean_of_integers = operation.known == "AVG" and is_integer(tensor, site.module)
+    return operation.note or (INTEGERS if is_mean_of_integers else "")
 
 
 def tensor_arguments(site: Site, *parameters: str) -> Arguments:
@@ -76,4 +82,6 @@ def waited(site: Site, arguments: Arguments) -> Finding:
     group = "group={group}" if "group" in reduction_of(arguments, site).options else ""
     message = f"{site.short} → dist.barrier()"
     note = "nobody uses the result, so that it only made the ranks wait"
+    if follows_work_of_one_rank(site):
+        note += f"; {PATIENCE}"
     return rewritten(site, f"dist.barrier({group})", [], arguments, note, message=message)

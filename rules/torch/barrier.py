@@ -11,6 +11,11 @@ from .guards import is_rank_guard
 from .names import DIST
 from .reduction import group_of, rewritten
 
+PATIENCE = (
+    "one rank works before it while the others wait; give init_process_group a timeout that is long enough "
+    "(30 minutes on Gloo, 10 on NCCL by default)"
+)
+
 
 @rule("HVD305", "barrier", symbols=["horovod.torch.barrier"])
 def barrier(site: Site, context: Context) -> Finding:
@@ -19,16 +24,14 @@ def barrier(site: Site, context: Context) -> Finding:
     arguments = site.arguments("process_set")
     if group_of(arguments, site.module) is not None:
         return rewritten(site, "dist.barrier(group={group})", [], arguments)
-    if not _follows_work_of_one_rank(site):
+    if not follows_work_of_one_rank(site):
         return site.replace(expression("dist.barrier()"), imports=[DIST])
-    message = (
-        "barrier → dist.barrier(): one rank works before it while the others wait; give init_process_group a timeout "
-        "that is long enough (30 minutes on Gloo, 10 on NCCL by default)"
-    )
+    message = f"barrier → dist.barrier(): {PATIENCE}"
     return site.replace(expression("dist.barrier()"), class_="review", message=message, imports=[DIST])
 
 
-def _follows_work_of_one_rank(site: Site) -> bool:
+def follows_work_of_one_rank(site: Site) -> bool:
+    """Whether the statement before the site's is done by some ranks alone."""
     line = site.module.index.line(site.target)
     holder = site.module.index.parent(line)
     if not isinstance(holder, (cst.IndentedBlock, cst.Module)):

@@ -33,9 +33,12 @@ class _Loop:
 
 
 def by_name(site: Site, arguments: Arguments) -> tuple[Finding, ...]:
-    """What to do, or to look at, where ranks may call the site's collective in an order of their own."""
+    """What to do, or to look at, where ranks may start the site's collective in an order of their own.
+
+    Under Horovod, ranks that wait for their results in different orders wait for ever: what waits needs no care.
+    """
     name = arguments.get("name")
-    if name is None or not (wanted := set(_names(name))):
+    if name is None or "_async" not in site.short or not (wanted := set(_names(name))):
         return ()
     loop = next((loop for loop in _loops(site) if wanted & set(loop.names)), None)
     if loop is not None and _is_unordered(loop.holder.iter, site.module):

@@ -114,7 +114,7 @@ def _option_notes(plan: Plan) -> list[str]:
     if plan.options.adasum:
         notes.append("Adasum has no counterpart: the program says so when the flag asks for it")
     if plan.freezes:
-        notes.append("parameters are frozen or unfrozen: Horovod kept to those that needed a gradient when it wrapped")
+        notes.append("Horovod kept to parameters that needed a gradient when it wrapped: look at those unfrozen later")
     if plan.loses_state:
         notes.append(f"{plan.loses_state} is kept: Horovod's wrapper dropped it, so that the state began with zeros")
     if plan.scales_early and plan.strategy == "ddp":

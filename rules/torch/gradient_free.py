@@ -6,6 +6,7 @@ from migrator.api import Module, Site, cst, dotted_name
 
 from .values import possible_values, symbol_of
 
+_COMPARISONS = frozenset({"eq", "ne", "ge", "gt", "le", "lt"})
 _MAKERS = frozenset(
     {
         *("tensor", "from_numpy", "zeros", "ones", "full", "arange", "empty", "rand", "randn", "randint", "eye"),
@@ -23,15 +24,11 @@ _DETACHING = frozenset(
         "argmax",
         "long",
         "int",
-        "eq",
-        "ge",
-        "gt",
-        "le",
-        "lt",
-        "ne",
+        *_COMPARISONS,
     }
 )
 _KEEPING = frozenset({"cpu", "cuda", "to", "float", "double", "sum", "mean", "clone", "view", "reshape", "item", "div"})
+_WHOLE_NUMBERS = frozenset({"int", "len", "rank", "size", "local_rank", "local_size"})
 _INTEGERS = frozenset({"long", "int", "LongTensor", "IntTensor", "argmax", "randint"})
 _READERS = frozenset({"item", "tolist", "numpy"})
 
@@ -124,13 +121,15 @@ def is_integer(node: cst.BaseExpression, module: Module) -> bool:
 
 
 def _is_integer(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BinaryOperation):
+        return _keeps_integers(node) and _is_integer(node.left) and _holds_integers(node.right)
     if not isinstance(node, cst.Call):
         return False
     if any(a.keyword is not None and a.keyword.value == "dtype" for a in node.args):
         types = [dotted_name(a.value) for a in node.args if a.keyword is not None and a.keyword.value == "dtype"]
         return types[0].rpartition(".")[2] in ("int32", "int64", "long", "int")
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted_name(node.func)
-    if name in _INTEGERS:
+    if name in _INTEGERS or (name == "sum" and isinstance(node.func, cst.Attribute) and _compares(node.func.value)):
         return True
     return name in ("tensor", "as_tensor") and bool(node.args) and _holds_integers(node.args[0].value)
 
@@ -140,7 +139,21 @@ def _holds_integers(node: cst.BaseExpression) -> bool:
         return bool(node.elements) and all(_holds_integers(element.value) for element in node.elements)
     if isinstance(node, cst.UnaryOperation):
         return _holds_integers(node.expression)
-    return isinstance(node, cst.Integer) or (isinstance(node, cst.Call) and dotted_name(node.func) in ("int", "len"))
+    if isinstance(node, cst.BinaryOperation):
+        return _keeps_integers(node) and _holds_integers(node.left) and _holds_integers(node.right)
+    name = dotted_name(node.func).rpartition(".")[2] if isinstance(node, cst.Call) else ""
+    return isinstance(node, cst.Integer) or name in _WHOLE_NUMBERS
+
+
+def _keeps_integers(node: cst.BinaryOperation) -> bool:
+    return isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.Modulo))
+
+
+def _compares(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is a tensor of truth values, whose sum is a number of them."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _COMPARISONS
+    return isinstance(node, cst.Comparison)
 
 
 def _is_read_at_once(site: Site) -> bool:

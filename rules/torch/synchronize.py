@@ -79,7 +79,8 @@ def synchronize(site: Site, context: Context) -> Finding:
         template, imports = _guarded(template, test), [*imports, *([] if test is not None else [DIST])]
     edits: list[Edit] = [_placed(site, template)]
     if plan is None:
-        message = "synchronize → average_gradients(): taken for a Horovod optimizer, whose wrapping is not in sight"
+        taken = "taken for a Horovod optimizer that averages, whose wrapping is not in sight"
+        message = f"synchronize → average_gradients(): {taken}"
         return site.found("review", message, edits, helpers=helpers)
     function = plan.function
     if site.symbol == CLOSURE:

@@ -391,7 +391,9 @@ def extras() -> Iterator[Case]:
         "optimizer",
         "parameters are frozen or unfrozen",
         ddp="ddp",
-        by_optimizer=Difference(("losses", "weights"), "Horovod kept to those that needed a gradient when it wrapped"),
+        by_optimizer=Difference(
+            ("losses", "weights"), "Horovod kept to parameters that needed a gradient when it wrapped"
+        ),
     )
     yield Case(
         "some_parameters",
