@@ -1,8 +1,9 @@
 """Record what real Horovod prints for the programs here: ``python record.py [NAME ...]``.
 
 ``horovodrun`` must be on PATH, with its Python beside it. Every program runs twice; a value that is not the same both
-times, or an exit status other than 0, ends the recording. Of the cases of ``gradients.py``, those for which Horovod is
-no reference run alone, and what came out is kept as it was; the others share one start of Horovod.
+times, or an exit status other than 0, ends the recording. Programs of ``fixtures/pitfalls`` share one start of
+Horovod. So do the cases of ``gradients.py``; those for which Horovod is no reference run alone, and what came out is
+kept as it was.
 """
 
 import json
@@ -14,18 +15,34 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from gradients import CASES, Case
+from pitfalls import PITFALLS
 
 HERE = Path(__file__).resolve().parent
 TRACES = HERE / "traces.json"
 GRADIENTS = HERE / "gradients.json"
+RECORDED_PITFALLS = HERE / "pitfalls.json"
 TOGETHER = HERE / "one_after_another.py"
 RANKS = 2
 ERROR = re.compile(r"<stderr>:(\w+Error: .*)")
 VERSIONS = "import horovod, torch; print(horovod.__version__, torch.__version__)"
 
 Trace = dict[str, dict[str, str]]
+
+
+class Program(Protocol):
+    """What can run together with others."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def ranks(self) -> int: ...
 
 
 def parse(text: str, mark: str = "<stdout>:TRACE ") -> dict[str, str]:
@@ -73,7 +90,7 @@ def run(program: Path, ranks: int = RANKS) -> Trace:
         return {rank: parse(text) for rank, text in outputs.items()}
 
 
-def run_together(cases: Sequence[Case], ranks: int) -> dict[str, Trace]:
+def run_together(cases: Sequence[Program], ranks: int) -> dict[str, Trace]:
     """Run the cases for ``ranks`` ranks under one Horovod and return each one's values."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -103,17 +120,31 @@ def run_unstable(case: Case) -> Trace | str:
         return {rank: parse(text) for rank, text in outputs.items()}
 
 
+def run_twice(programs: Sequence[Program]) -> dict[str, Trace]:
+    """Run the programs, together and twice; return each one's values."""
+    known: dict[str, Trace] = {}
+    for ranks in sorted({program.ranks for program in programs}):
+        print("recording", sum(program.ranks == ranks for program in programs), "programs on", ranks, "ranks")
+        first, second = (run_together(programs, ranks) for _ in range(2))
+        if different := [name for name in first if first[name] != second[name]]:
+            raise SystemExit(f"not stable: {different}")
+        known |= first
+    return known
+
+
+def record_pitfalls(names: Sequence[str]) -> None:
+    """Record the named programs of ``fixtures/pitfalls``, or all of them."""
+    wanted = [program for program in PITFALLS if not program.hangs and (not names or program.name in names)]
+    known: dict[str, Trace] = json.loads(RECORDED_PITFALLS.read_text())["programs"] if names else {}
+    known |= run_twice(wanted)
+    RECORDED_PITFALLS.write_text(json.dumps({**versions(), "programs": dict(sorted(known.items()))}, indent=1) + "\n")
+
+
 def record_gradients(names: Sequence[str]) -> None:
     """Record the named cases of ``gradients.py``, or all of them."""
     wanted = [case for case in CASES if not names or case.name in names]
     known: dict[str, object] = json.loads(GRADIENTS.read_text())["cases"] if names else {}
-    stable = [case for case in wanted if not case.unstable]
-    for ranks in sorted({case.ranks for case in stable}):
-        print("recording", sum(case.ranks == ranks for case in stable), "cases on", ranks, "ranks")
-        first, second = (run_together(stable, ranks) for _ in range(2))
-        if different := [name for name in first if first[name] != second[name]]:
-            raise SystemExit(f"not stable: {different}")
-        known |= first
+    known |= run_twice([case for case in wanted if not case.unstable])
     for case in wanted:
         if case.unstable:
             print("recording", case.name, "as it comes")
@@ -146,11 +177,14 @@ def versions() -> dict[str, str]:
 
 def main(names: Sequence[str]) -> None:
     cases = [name for name in names if any(case.name == name for case in CASES)]
-    programs = [name for name in names if name not in cases]
+    found = [name for name in names if any(program.name == name for program in PITFALLS)]
+    programs = [name for name in names if name not in cases and name not in found]
     if programs or not names:
         record_programs(programs)
     if cases or not names:
         record_gradients(cases)
+    if found or not names:
+        record_pitfalls(found)
 
 
 if __name__ == "__main__":
