@@ -432,7 +432,7 @@ REDUCED = {
         + "for x in batches:\n    net(x).mean().backward()\n    if args.horovod and args.clip:\n"
         + "".join("    " + line for line in CLIP.format("opt", "net").splitlines(True))
         + "    else:\n        opt.step()\n",
-        "if args.horovod:\n    opt.register_step_pre_hook(average_gradients)\n",
+        "    else:\n        if args.horovod:\n            average_gradients(opt)\n        opt.step()\n",
     ),
     "optimizers in a loop": (
         TWO

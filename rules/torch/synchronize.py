@@ -160,8 +160,7 @@ def _test_at(site: Site, plan: Plan) -> cst.BaseExpression | None:
         return None
     if root == "self":
         return plan.test if _class_around(site) is _class_around(plan.site) else None
-    home = plan.site.scope.home(root)
-    return plan.test if home is not None and site.scope.home(root) is home else None
+    return plan.test if site.scope.home(root) is plan.site.scope.home(root) else None
 
 
 def _asked_around(site: Site, text: str) -> cst.BaseExpression | None:
