@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -52,6 +52,7 @@ class OptimizerUses:
     closures: tuple[Closure, ...]
     accumulating: tuple[tuple[Module, cst.Call], ...]
     named: tuple[tuple[Module, cst.Attribute], ...]
+    wrapped_in: frozenset[int]
     fallback: Site | None
     unknown: tuple[tuple[Module, cst.Call], ...] = ()
 
@@ -102,6 +103,10 @@ class OptimizerUses:
         if self.fallback is not None and self.fallback.module is module:
             home = self.fallback.home
         return Site(symbol, node, call, module, module.index.scope_of(node), home)
+
+    def near(self, module: Module, calls: Iterable[tuple[Module, cst.Call]]) -> Iterator[tuple[Module, cst.Call]]:
+        """Those of ``calls`` that may be about an optimizer of ``module``: not in another file that wraps one."""
+        return ((m, call) for m, call in calls if m is module or id(m) not in self.wrapped_in)
 
     def unreduced(self) -> Iterator[tuple[Module, cst.Call]]:
         """The steps, plain or scaled, before which nothing has reduced the gradients."""
@@ -210,6 +215,7 @@ def optimizer_uses(context: Context, wrappers: Sequence[Site]) -> OptimizerUses:
         tuple(found.closures),
         tuple(found.accumulating),
         tuple(found.named),
+        frozenset(id(site.module) for site in wrappers),
         wrappers[0] if wrappers else context.sites[0] if context.sites else None,
         tuple(found.unknown) if context.sites else (),
     )

@@ -152,7 +152,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         raise RefusalError("where the closure given to step() goes backward is not in sight; --gradients ddp can do it")
     if uses.skips_without_synchronize and not uses.steps_are_clear and not by_ddp:
         raise RefusalError("which optimizer some steps are of is not in sight, and some reduce while others skip that")
-    hook, by_name = _places(proof.condition(), uses)
+    hook, by_name = _places(site, proof.condition(), uses)
     levels = copying_levels(context) if not by_ddp else set()
     of_model = bool(levels) and not hook and options.is_plain and _is_seen(site, proof.model, uses)
     if "O2" in levels and not of_model:
@@ -190,7 +190,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     return plan, found if by_ddp else Uses()
 
 
-def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
+def _places(site: Site, condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
     """Whether a hook reduces the gradients, and the steps before which a call by name does.
 
     A call by name would also reduce the steps of a program whose optimizer was not wrapped; so where the wrapping is
@@ -200,7 +200,8 @@ def _places(condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.
     """
     if not uses.needs_names:
         return True, []
-    left = [(m, call) for m, call in uses.unreduced() if not (condition and uses.is_exclusive(m, call, condition))]
+    steps = uses.near(site.module, uses.unreduced())
+    left = [(m, call) for m, call in steps if not (condition and uses.is_exclusive(m, call, condition))]
     if uses.skipped and uses.steps_are_clear:
         return False, [call for _, call in left]
     scaled = [call for _, call in left if uses.is_scaled(call)]
@@ -217,7 +218,7 @@ def _are_seen(site: Site, options: Options, uses: OptimizerUses) -> bool:
 
 def _is_seen(site: Site, value: cst.BaseExpression | None, uses: OptimizerUses) -> bool:
     """Whether ``value`` means at every place that reduces by name what it means at ``site``."""
-    calls = [*uses.synchronized, *uses.unreduced()]
+    calls = list(uses.near(site.module, (*uses.synchronized, *uses.unreduced())))
     scopes = [module.index.scope_of(call) for module, call in calls if module is site.module]
     root = dotted_name(value).partition(".")[0]
     home = site.scope.home(root) if root and root != "self" else None
