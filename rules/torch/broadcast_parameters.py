@@ -18,8 +18,8 @@ model = DDP(model)
 
 from migrator.api import Context, Finding, RefusalError, Replace, Site, expression, rule
 
-from .names import DDP
-from .plan import BROADCAST, Plan
+from .names import BROADCAST, DDP
+from .plan import Plan
 from .values import is_constant
 
 

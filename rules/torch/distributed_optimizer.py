@@ -49,9 +49,9 @@ from migrator.api import (
 
 from .adasum import raising
 from .arguments import arguments_of
-from .names import DDP, PARTIAL, TORCH
+from .names import DDP, PARTIAL, TORCH, WRAPPER
 from .options import NO_ADASUM, PARAMETERS
-from .plan import WRAPPER, Plan, Refused
+from .plan import Plan, Refused
 
 FP16_HOOK = Import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "fp16_compress_hook")
 

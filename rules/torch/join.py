@@ -32,7 +32,8 @@ from collections.abc import Mapping
 from migrator.api import Context, Finding, Helper, RefusalError, Site, cst, dotted_name, expression, rule
 
 from .guards import MAX_DEPTH, calls_of
-from .plan import BROADCAST, BROADCAST_STATE, Plan
+from .names import BROADCAST, BROADCAST_STATE
+from .plan import Plan
 
 COLLECTIVE = ("reduce", "gather", "broadcast", "alltoall", "scatter", "barrier")
 ONCE = (BROADCAST, BROADCAST_STATE)

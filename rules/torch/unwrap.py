@@ -23,7 +23,7 @@ if dist.get_rank() == 0:
 from migrator.api import Context, Finding, Replace, Site, cst, expression, rule
 
 from .guards import runs_on_some_ranks
-from .plan import UNWRAP
+from .names import UNWRAP
 
 
 @rule("HVD203", "unwrap-module", symbols=[UNWRAP])
