@@ -32,3 +32,9 @@ def built(site: Site, context: Context) -> Finding:
     asked = "whether this machine has a GPU" if site.short in TAKEN else "what PyTorch was built with"
     message = f"{site.short} → {value}: {asked}, not Horovod"
     return site.replace(expression(new), class_="review", message=message, imports=[needed] if needed else [])
+
+
+@rule("HVD105", "built", symbols=["horovod.__version__"])
+def version(site: Site, context: Context) -> Finding:
+    message = "the version of Horovod → that of PyTorch, which communicates now"
+    return site.replace(expression("torch.__version__"), class_="review", message=message, imports=[TORCH])
