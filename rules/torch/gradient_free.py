@@ -53,7 +53,9 @@ def is_detached(node: cst.BaseExpression, module: Module) -> bool:
     """Whether ``node`` is a tensor that was just made, or cut off from the graph, and not written to since."""
     if isinstance(node, cst.Name) and _is_written_to(node, module):
         return False
-    return all(value is not None and _is_detached(value, module) for value in possible_values(node, module))
+    return all(
+        value is not None and _is_detached(value, module) for value in possible_values(node, module, of_horovod=False)
+    )
 
 
 def _is_written_to(node: cst.Name, module: Module) -> bool:
@@ -116,7 +118,7 @@ def _is_number(node: cst.BaseExpression, module: Module) -> bool:
 
 def is_integer(node: cst.BaseExpression, module: Module) -> bool:
     """Whether ``node`` is certainly a tensor of integers."""
-    values = list(possible_values(node, module))
+    values = list(possible_values(node, module, of_horovod=False))
     return bool(values) and all(value is not None and _is_integer(value) for value in values)
 
 

@@ -9,46 +9,50 @@ from migrator.api import Binding, Index, Module, children_of, cst, definition_of
 MAX_DEPTH = 6
 
 
-def possible_values(node: cst.BaseExpression, module: Module, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
+def possible_values(
+    node: cst.BaseExpression, module: Module, depth: int = 0, *, of_horovod: bool = True
+) -> Iterator[cst.BaseExpression | None]:
     """The expressions that ``node`` may stand for: both arms of a conditional, the assignments that may reach it.
 
     A parameter may be what its callers give it, an attribute of ``self`` what its class stores in it. None is among
-    them where something else, out of sight, may decide.
+    them where something else, out of sight, may decide: files that do not name Horovod are not read, but can give a
+    parameter nothing ``of_horovod``.
     """
     module = module.holding(node)
     if depth > MAX_DEPTH:
         yield None
     elif isinstance(node, cst.IfExp):
-        yield from possible_values(node.body, module, depth)
-        yield from possible_values(node.orelse, module, depth)
+        yield from possible_values(node.body, module, depth, of_horovod=of_horovod)
+        yield from possible_values(node.orelse, module, depth, of_horovod=of_horovod)
     elif isinstance(node, cst.Name) and (bindings := module.index.scope_of(node).lookup(node.value)):
         for binding in reaching(node, bindings, module.index):
             if binding.kind == "assignment" and binding.value is not None:
-                yield from possible_values(binding.value, module, depth + 1)
+                yield from possible_values(binding.value, module, depth + 1, of_horovod=of_horovod)
             elif binding.kind == "parameter":
-                yield from _given(binding, module, depth + 1)
+                yield from _given(binding, module, depth + 1, of_horovod)
             else:
                 yield node if binding.kind == "import" else None
     elif isinstance(node, cst.Attribute) and dotted_name(node.value) == "self":
-        yield from _stored(node, module, depth + 1)
+        yield from _stored(node, module, depth + 1, of_horovod)
     else:
         yield node
 
 
-def _given(binding: Binding, module: Module, depth: int) -> Iterator[cst.BaseExpression | None]:
+def _given(binding: Binding, module: Module, depth: int, of_horovod: bool) -> Iterator[cst.BaseExpression | None]:
     """What the callers of a function give to the parameter ``binding``; None where some are not in sight."""
     function = binding.scope.node
-    if not isinstance(function, cst.FunctionDef):
+    outer = binding.scope.parent
+    if not isinstance(function, cst.FunctionDef) or not (of_horovod or (outer and outer.kind == "function")):
         yield None
         return
     given, more = module.functions.given(definition_of(function, module), binding.name)
     if more or not any(isinstance(found.place, cst.Arg) for found in given):
         yield None
     for found in given:
-        yield from possible_values(found.value, found.module, depth)
+        yield from possible_values(found.value, found.module, depth, of_horovod=of_horovod)
 
 
-def _stored(node: cst.Attribute, module: Module, depth: int) -> Iterator[cst.BaseExpression | None]:
+def _stored(node: cst.Attribute, module: Module, depth: int, of_horovod: bool) -> Iterator[cst.BaseExpression | None]:
     """What the class around ``node`` stores in the attribute of ``self``; the attribute itself where it does not."""
     owner = _class_around(node, module)
     targets = [n for n in module.index.attributes[node.attr.value] if _class_around(n, module) is owner]
@@ -58,7 +62,7 @@ def _stored(node: cst.Attribute, module: Module, depth: int) -> Iterator[cst.Bas
     if not values or owner is None or any(isinstance(a, (cst.AugAssign, cst.Del)) for a in assigns):
         yield node
     for value in values if owner is not None else ():
-        yield from possible_values(value, module, depth)
+        yield from possible_values(value, module, depth, of_horovod=of_horovod)
 
 
 def _class_around(node: cst.CSTNode, module: Module) -> cst.ClassDef | None:
