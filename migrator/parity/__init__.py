@@ -1,0 +1,1 @@
+"""Running original and migrated programs, recording what they do, and comparing the two."""
