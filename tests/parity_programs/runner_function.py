@@ -1,0 +1,29 @@
+"""A function that HorovodRunner starts on two ranks."""
+from sparkdl import HorovodRunner
+
+
+def train(lr):
+    import torch
+    import torch.nn.functional as F
+
+    import horovod.torch as hvd
+
+    hvd.init()
+    torch.manual_seed(hvd.rank())
+    model = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.ReLU(), torch.nn.Linear(9, 2))
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=lr)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    generator = torch.Generator().manual_seed(90 + hvd.rank())
+    for step in range(5):
+        x = torch.randn(7, 6, generator=generator)
+        y = torch.randint(0, 2, (7,), generator=generator)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return hvd.allreduce(loss.detach(), name="loss").item()
+
+
+hr = HorovodRunner(np=-2)
+print(f"loss {hr.run(train, lr=0.05):.6f}")
