@@ -134,7 +134,7 @@ class _Arrangement:
         at_top = self.missing(item for _, item in placed)
         edits: list[Edit] = list(self.local_imports())
         edits += self.top_imports(at_top)
-        edits += self.helper_definitions(sources)
+        edits += self.helper_definitions(sources, edits)
         return Dependencies(tuple(edits), self.renames)
 
     def name_helpers(self) -> list[HelperSource]:
@@ -414,7 +414,7 @@ class _Arrangement:
             return Template(f"from {module} import {names}", parts)
         return Template(f"import {names}", parts)
 
-    def helper_definitions(self, sources: Sequence[HelperSource]) -> Iterator[Edit]:
+    def helper_definitions(self, sources: Sequence[HelperSource], edits: Sequence[Edit]) -> Iterator[Edit]:
         missing = [source for source in sources if not self.is_defined(source)]
         texts = [self.helper_text(source) for source in missing]
         if not texts:
@@ -426,10 +426,26 @@ class _Arrangement:
         elif self.block.imports and self.index.tree.body.index(self.block.imports[-1]) + 1 == self.place(
             self.block.anchor
         ):
-            gap = "\n" * max(0, 2 - self.blank_lines_left(self.block.anchor))
-            yield Insert(self.block.imports[-1].body[-1], "after", Template("\n\n" + body + gap, is_final=True))
+            above = self.blank_lines_above_gone(edits)
+            below = self.blank_lines_left(self.block.anchor)
+            before, after = "\n" * max(0, 2 - above), "\n" * max(0, 2 - below + bool(above and below))
+            yield Insert(self.block.imports[-1].body[-1], "after", Template(before + body + after, is_final=True))
         else:
             yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n", is_final=True))
+
+    def blank_lines_above_gone(self, edits: Sequence[Edit]) -> int:
+        """How many blank lines stand above the last imports, where these go and nothing takes their place.
+
+        What goes takes one of the blank lines below along.
+        """
+        gone = {id(edit.statement) for edit in edits if isinstance(edit, Remove)}
+        taken = {id(edit.statement) for edit in edits if isinstance(edit, Insert)}
+        above = 0
+        for line in reversed(self.block.imports):
+            if not all(id(part) in gone and id(part) not in taken for part in line.body):
+                break
+            above = _blank_lines(line)
+        return above
 
     def blank_lines_left(self, anchor: cst.CSTNode) -> int:
         """How many blank lines stand above ``anchor``, or above what follows it where it goes with its imports."""
