@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +25,10 @@ _TRACE = re.compile(r"^TRACE (\S+) (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Rank:
-    """How one rank ended and what it printed on stdout and stderr."""
+    """How one rank ended, after how many seconds, and what it printed on stdout and stderr."""
 
     status: int
+    seconds: float
     out: str
     err: str
 
@@ -44,12 +46,25 @@ def run_on_ranks(source: str, folder: Path, size: int = 2, limit: float = 60.0) 
     work = folder / "work"
     work.mkdir(parents=True)
     port = _free_port()
-    children = [_start(source, folder, work, rank, size, port) for rank in range(size)]
-    statuses = _wait(children, limit)
-    return [
-        Rank(statuses[rank], *((folder / f"{name}{rank}").read_text("utf-8") for name in ("out", "err")))
-        for rank in range(size)
-    ]
+
+    def program() -> None:
+        warnings.simplefilter("default")
+        exec(compile(source, "program.py", "exec"), {"__name__": "__main__"})
+
+    environments = [{**os.environ, **_variables(rank, size, port)} for rank in range(size)]
+    return run_forked(program, environments, work, folder, limit)
+
+
+def run_forked(
+    program: Callable[[], None], environments: Sequence[Mapping[str, str]], work: Path, output: Path, limit: float
+) -> list[Rank]:
+    """Call ``program`` in a process for each environment, in the folder ``work``; what they print goes to ``output``.
+
+    Once one has failed, the others get five seconds more; then, or after ``limit`` seconds, all are killed.
+    """
+    children = [_start(program, environment, work, output, rank) for rank, environment in enumerate(environments)]
+    ends = _wait(children, limit)
+    return [Rank(*end, *_written(output, rank)) for rank, end in enumerate(ends)]
 
 
 def traces(source: str, folder: Path, size: int = 2, limit: float = 60.0) -> list[dict[str, str]]:
@@ -62,7 +77,7 @@ def traces(source: str, folder: Path, size: int = 2, limit: float = 60.0) -> lis
     return [rank.trace for rank in ranks]
 
 
-def _start(source: str, folder: Path, work: Path, rank: int, size: int, port: int) -> int:
+def _start(program: Callable[[], None], environment: Mapping[str, str], work: Path, output: Path, rank: int) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():
@@ -72,8 +87,8 @@ def _start(source: str, folder: Path, work: Path, rank: int, size: int, port: in
         return child
     status = 1
     try:
-        _become(folder, work, rank, size, port)
-        exec(compile(source, "program.py", "exec"), {"__name__": "__main__"})
+        _become(environment, work, output, rank)
+        program()
         status = 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -81,19 +96,29 @@ def _start(source: str, folder: Path, work: Path, rank: int, size: int, port: in
         traceback.print_exc()
     finally:
         with contextlib.suppress(BaseException):
+            atexit._run_exitfuncs()
+        with contextlib.suppress(BaseException):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
 
 
-def _become(folder: Path, work: Path, rank: int, size: int, port: int) -> None:
-    """Make this process the rank: its output, environment, folder and threads."""
+def _become(environment: Mapping[str, str], work: Path, output: Path, rank: int) -> None:
+    """Make this process the rank: its output, environment and folder, and nothing left to do at exit."""
+    atexit._clear()
     for name, number in (("out", 1), ("err", 2)):
-        target = os.open(folder / f"{name}{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        target = os.open(output / f"{name}{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(target, number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    os.environ |= {
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(work)
+    torch.set_num_threads(1)
+
+
+def _variables(rank: int, size: int, port: int) -> dict[str, str]:
+    return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -101,26 +126,29 @@ def _become(folder: Path, work: Path, rank: int, size: int, port: int) -> None:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    os.chdir(work)
-    torch.set_num_threads(1)
-    warnings.simplefilter("default")
 
 
-def _wait(children: Sequence[int], limit: float) -> list[int]:
-    """The status of every child; once one has failed, the others get five seconds more, then all are killed."""
-    end = time.monotonic() + limit
-    statuses: dict[int, int] = {}
-    while len(statuses) < len(children) and time.monotonic() < end:
+def _written(output: Path, rank: int) -> tuple[str, str]:
+    out, err = ((output / f"{name}{rank}").read_text("utf-8", "backslashreplace") for name in ("out", "err"))
+    return out, err
+
+
+def _wait(children: Sequence[int], limit: float) -> list[tuple[int, float]]:
+    """The status of every child, and after how many seconds it ended."""
+    start = time.monotonic()
+    end = start + limit
+    found: dict[int, tuple[int, float]] = {}
+    while len(found) < len(children) and time.monotonic() < end:
         for child in children:
-            if child not in statuses and (found := os.waitpid(child, os.WNOHANG))[0]:
-                statuses[child] = os.waitstatus_to_exitcode(found[1])
-                end = min(end, time.monotonic() + 5) if statuses[child] else end
+            if child not in found and (ended := os.waitpid(child, os.WNOHANG))[0]:
+                found[child] = os.waitstatus_to_exitcode(ended[1]), time.monotonic() - start
+                end = min(end, time.monotonic() + 5) if found[child][0] else end
         time.sleep(0.005)
     for child in children:
-        if child not in statuses:
+        if child not in found:
             os.kill(child, signal.SIGKILL)
-            statuses[child] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return [statuses[child] for child in children]
+            found[child] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic() - start
+    return [found[child] for child in children]
 
 
 def _free_port() -> int:

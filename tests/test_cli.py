@@ -17,6 +17,7 @@ from click.testing import Result as Outcome
 import migrator.engine
 import migrator.write
 from migrator import __version__, cli
+from migrator.cli import migrate, terminal
 from migrator.config import Settings
 from migrator.files import Problem
 from migrator.registry import Registry, Rule
@@ -256,7 +257,8 @@ def test_a_full_disk_is_one_line(engine: Engine, option: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_behind_stdout_is_one_line() -> None:
-    program = "from migrator.cli import _print, main; main.callback = lambda **_: _print('x'); main(['.'])"
+    imports = "from migrator.cli import main; from migrator.cli.terminal import print_text"
+    program = f"{imports}; main.callback = lambda **_: print_text('x'); main(['.'])"
     with open("/dev/full", "wb") as full:
         done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
@@ -435,14 +437,14 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(cli.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(migrate.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_progress_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with cli._progress(quiet=False) as progress:
+    with migrate._progress(quiet=False) as progress:
         assert progress
         for clock[0], done in ((0.9, 1), (1.1, 2), (1.15, 3), (1.3, 4)):
             progress(done, 9)
@@ -452,7 +454,7 @@ def test_progress_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPat
 def test_no_progress_in_a_short_run(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with cli._progress(quiet=False) as progress:
+    with migrate._progress(quiet=False) as progress:
         assert progress
         progress(1, 1)
     assert terminal.getvalue() == ""
@@ -461,7 +463,7 @@ def test_no_progress_in_a_short_run(monkeypatch: pytest.MonkeyPatch, clock: list
 @pytest.mark.parametrize(("stream", "quiet"), [(io.StringIO(), False), (Terminal(), True)])
 def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, quiet: bool) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with cli._progress(quiet) as progress:
+    with migrate._progress(quiet) as progress:
         assert progress is None
 
 
@@ -471,7 +473,7 @@ def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, stream: io.Strin
 )
 def test_color(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, no_color: str, expected: bool) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    assert cli._wants_color(stream) is expected
+    assert terminal.wants_color(stream) is expected
 
 
 def test_import_is_light() -> None:

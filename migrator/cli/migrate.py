@@ -1,4 +1,4 @@
-"""The command line: the only place that prints or picks an exit code."""
+"""The command without a verb: migrate what lies under the given paths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from migrator import __version__
+from migrator.cli.command import VerbOrPaths
+from migrator.cli.terminal import DONE, FAILED, TO_DO, Failure, echo, note, report, save, wants_color
 from migrator.config import Settings, SettingsError, load_settings, make_settings
 from migrator.reports import FORMATS
 from migrator.reports.view import Mode, View, held_back, printable
@@ -21,60 +23,10 @@ from migrator.result import FileResult, ProgramResult, Result
 
 if TYPE_CHECKING:
     from migrator.engine import Progress
-    from migrator.registry import Registry
     from migrator.write import WriteError
 
-DONE, TO_DO, FAILED, INTERRUPTED = 0, 1, 2, 130
 PROGRESS_AFTER = 1.0
 PROGRESS_EVERY = 0.1
-
-
-class Failure(click.ClickException):
-    """A run that cannot go on, said in one line."""
-
-    exit_code = FAILED
-
-    def show(self, file: object = None) -> None:
-        """Print the line on stderr."""
-        _note(f"error: {self.message}")
-
-
-class VerbOrPaths(click.Command):
-    """A command whose first argument may instead be the name of another command, a verb."""
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.verbs: dict[str, click.Command] = {}
-
-    def verb(self, command: click.Command) -> click.Command:
-        """Decorate ``command`` to be the verb of its name."""
-        self.verbs[command.name or ""] = command
-        return command
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse ``args`` as the verb that they start with, else as this command."""
-        if args and args[0] in self.verbs:
-            return self.verbs[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run what was parsed; whatever goes wrong becomes one line and an exit code."""
-        try:
-            return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        except Exception as error:
-            _internal_error(error, verbose=ctx.params.get("verbose", False))
-            ctx.exit(FAILED)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs below the options."""
-        with formatter.section("Verbs, as the first argument (a folder of that name is ./VERB)"):
-            formatter.write_dl([(name, verb.get_short_help_str()) for name, verb in sorted(self.verbs.items())])
 
 
 def _commas(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,12 +104,12 @@ def main(
     context = click.get_current_context()
     mode = _mode(write, check, patch)
     _refuse_nonsense(paths, mode, stdin_filename, quiet and verbose)
-    settings = _settings(given)
+    settings = chosen_settings(given)
     view = View(
         mode=mode,
         diff=mode == "preview" or (verbose and mode != "check"),
         quiet=quiet,
-        color=format_ == "text" and not output and _wants_color(sys.stdout),
+        color=format_ == "text" and not output and wants_color(sys.stdout),
         failures=bool(output),
     )
     if paths == ("-",):
@@ -165,29 +117,10 @@ def main(
         context.exit(_exit_code(result, "write" if format_ == "text" and mode == "preview" else mode))
     result = _migrate([Path(path) for path in paths], settings, mode, quiet)
     if patch:
-        _save(patch, _patch(result, settings))
-    _report(FORMATS[format_](result, view), output)
+        save(patch, _patch(result, settings))
+    report(FORMATS[format_](result, view), output)
     _name_failures(result)
     context.exit(_exit_code(result, mode))
-
-
-@main.verb
-@click.command("explain", short_help="Explain a rule or a symbol.")
-@click.argument("what", nargs=-1)
-def explain(what: tuple[str, ...]) -> None:
-    """Explain a rule (HVD204) or what becomes of a symbol (hvd.allreduce); list all rules."""
-    from migrator.documentation import page
-    from migrator.registry import load_rules
-
-    registry = load_rules()
-    if not what:
-        _print("".join(f"{rule.id}  {rule.name}: {rule.title}\n" for _, rule in sorted(registry.rules.items())))
-    found = [_rule_id(registry, name) for name in what]
-    _print("\n".join(page(registry, rule_id) for rule_id in dict.fromkeys(found) if rule_id))
-    for name in (name for name, rule_id in zip(what, found, strict=True) if not rule_id):
-        _note(f"no rule is called {name!r} or answers for it{_did_you_mean(registry, name)}")
-    if not all(found):
-        raise click.exceptions.Exit(FAILED)
 
 
 def _mode(write: bool, check: bool, patch: Path | None) -> Mode:
@@ -207,7 +140,8 @@ def _refuse_nonsense(paths: tuple[str, ...], mode: Mode, stdin_filename: str | N
         raise click.UsageError(f"--{mode} needs files; the source from stdin is migrated to stdout")
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def chosen_settings(given: Mapping[str, Any]) -> Settings:
+    """The settings of the working folder with what was given on the command line. Raises Failure if they are wrong."""
     try:
         base = load_settings(Path.cwd())
         chosen = vars(make_settings({key: value for key, value in given.items() if value}, "command line"))
@@ -235,7 +169,7 @@ def _recover(paths: Sequence[Path]) -> None:
     finished = [f"finished what an interrupted run began: {path}" for each in recoveries for path in each.finished]
     problems = [f"{problem.path}: {problem.reason}" for each in recoveries for problem in each.problems]
     for line in dict.fromkeys(finished + problems):
-        _note(line)
+        note(line)
 
 
 def _writable(result: Result, settings: Settings) -> list[tuple[ProgramResult, list[FileResult]]]:
@@ -284,11 +218,11 @@ def _stdin(name: str, settings: Settings, view: View, format_: str, output: Path
     data = sys.stdin.buffer.read()
     result = migrator.engine.migrate_text(name, data, settings)
     if format_ != "text" or view.mode == "check":
-        _report(FORMATS[format_](result, view), output)
+        report(FORMATS[format_](result, view), output)
     else:
-        _echo(_source(result, data))
-        view = replace(view, mode="write", diff=False, color=not output and _wants_color(sys.stderr))
-        _report(FORMATS[format_](result, view), output, to_stderr=True)
+        echo(_source(result, data))
+        view = replace(view, mode="write", diff=False, color=not output and wants_color(sys.stderr))
+        report(FORMATS[format_](result, view), output, to_stderr=True)
     _name_failures(result)
     return result
 
@@ -302,28 +236,6 @@ def _exit_code(result: Result, mode: Mode) -> int:
     if result.unread:
         return FAILED
     return TO_DO if result.blocked or (result.changed and mode != "write") else DONE
-
-
-def _rule_id(registry: Registry, name: str) -> str | None:
-    """The rule of that ID or name, or the one that answers for the symbol, PyTorch's before others."""
-    by_name = {rule.name: rule.id for rule in registry.rules.values()}
-    if name.upper() in registry.rules or name in by_name:
-        return by_name.get(name, name.upper())
-    tail = name.removeprefix("hvd.")
-    symbols = [registry.canonical(name), f"horovod.torch.{tail}"]
-    symbols += sorted(symbol for symbol in registry.by_symbol if symbol.endswith(f".{tail}"))
-    return next((rule.id for symbol in symbols if (rule := registry.rule_for(symbol))), None)
-
-
-def _did_you_mean(registry: Registry, name: str) -> str:
-    import difflib
-
-    torch_last = sorted(registry.by_symbol, key=lambda symbol: symbol.startswith("horovod.torch."))
-    known = {rule.name: rule.name for rule in registry.rules.values()} | {key: key for key in registry.rules}
-    known |= {symbol.rpartition(".")[2]: symbol for symbol in torch_last}
-    near = difflib.get_close_matches(name.removeprefix("hvd.").rpartition(".")[2], known)
-    near += difflib.get_close_matches(name.upper(), registry.rules)
-    return f"; did you mean {', '.join(dict.fromkeys(known[key] for key in near))}?" if near else ""
 
 
 @contextmanager
@@ -348,63 +260,6 @@ def _progress(quiet: bool) -> Iterator[Progress | None]:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _wants_color(stream: Any) -> bool:
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
-
-
-def _report(text: str, output: Path | None, to_stderr: bool = False) -> None:
-    if output:
-        _save(output, text.encode("utf-8", "backslashreplace"))
-    else:
-        _print(text, to_stderr)
-
-
-def _save(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror}") from error
-
-
-def _print(text: str, to_stderr: bool = False) -> None:
-    encoding = (sys.stderr if to_stderr else sys.stdout).encoding or "utf-8"
-    _echo(text.encode(encoding, "backslashreplace"), to_stderr)
-
-
-def _echo(data: bytes, to_stderr: bool = False) -> None:
-    stream = sys.stderr if to_stderr else sys.stdout
-    try:
-        click.echo(data, nl=False, err=to_stderr)
-        stream.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _discard(stream)
-        raise Failure(f"stdout: {error.strerror}") from error
-
-
-def _discard(stream: TextIO) -> None:
-    """Let what ``stream`` still holds go, so that its last flush at exit does not fail again."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _note(message: str) -> None:
-    _print(f"hvd-migrate: {printable(message)}\n", to_stderr=True)
-
-
 def _name_failures(result: Result) -> None:
     for file in result.unread:
-        _note(f"{file.path}: {file.reason}")
-
-
-def _internal_error(error: Exception, verbose: bool) -> None:
-    if verbose:
-        import traceback
-
-        _print("".join(traceback.format_exception(error)), to_stderr=True)
-    _print(f"internal error: {printable(f'{type(error).__name__}: {error}')} (please report)\n", to_stderr=True)
-
-
-if __name__ == "__main__":
-    main()
+        note(f"{file.path}: {file.reason}")

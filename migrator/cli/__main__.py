@@ -1,0 +1,5 @@
+"""``python -m migrator.cli``."""
+
+from migrator.cli import main
+
+main()
