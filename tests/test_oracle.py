@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from pathlib import Path
 
 import pytest
+from answers import QUESTIONS, is_close, program, recorded
 from ranks import traces
 from update_fixtures import run
 
 from migrator.config import Settings
 
-FOLDER = Path(__file__).parent
-HOROVOD = json.loads((FOLDER / "horovod_answers.json").read_text("utf-8"))
+HOROVOD = recorded(Path(__file__).parent / "horovod_answers.json")
 RUNS = [(topic, int(size)) for topic, sizes in HOROVOD.items() for size in sizes]
-NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 ANY_DTYPE = "torch.distributed takes dtypes that Horovod refuses"
 ANY_LAYOUT = "what is sent is made contiguous, which Horovod refuses"
 NOTHING = "nothing to send is nothing to do, where Horovod fails to find a first tensor"
@@ -51,26 +47,15 @@ DEVIATIONS: dict[str, dict[str, tuple[str, str]]] = {
 
 def migrated(topic: str, folder: Path) -> str:
     """The questions of ``topic`` as the tool rewrites them."""
-    questions = (FOLDER / "horovod_questions" / f"{topic}.py").read_text("utf-8")
-    source = (FOLDER / "horovod_questions" / "ask.py").read_text("utf-8") + questions
+    source = program(QUESTIONS / f"{topic}.py")
     outcome = run({"program.py": source.encode()}, Settings(gradients="optimizer", jobs=1), folder)
     assert not outcome.result.blocked, outcome.findings
     return outcome.written["program.py"].decode()
 
 
 def is_same(ours: str, theirs: str, size: int) -> bool:
-    """Whether two answers are equal: to the last bit on two ranks, to 1e-6 on three, where sums have an order.
-
-    Two errors are the same answer, in whatever words.
-    """
-    if ours.startswith("RAISED") and theirs.startswith("RAISED"):
-        return True
-    if size == 2 or ours == theirs:
-        return ours == theirs
-    pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
-    return NUMBER.sub("", ours) == NUMBER.sub("", theirs) and all(
-        math.isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-12) for a, b in pairs
-    )
+    """Whether two answers are equal; two errors are the same answer, in whatever words."""
+    return (ours.startswith("RAISED") and theirs.startswith("RAISED")) or is_close(ours, theirs, size)
 
 
 @pytest.mark.ranks

@@ -1,5 +1,7 @@
 """Put before every other program here: prints the answer to one question as ``TRACE key answer``."""
 
+import warnings
+
 import torch
 
 import horovod.torch as hvd
@@ -21,8 +23,17 @@ def ask(key, question):
     try:
         answer = show(question())
     except Exception as error:
-        answer = f"RAISED {type(error).__name__}: {str(error).splitlines()[0]}"
-    print("TRACE", key, answer)
+        [text, *_] = str(error).splitlines() or [""]
+        answer = f"RAISED {type(error).__name__}: {text}"
+    print("TRACE", key, answer, flush=True)
+
+
+def told(question):
+    """The answer, and what Horovod warns of."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        answer = question()
+    return answer, sorted({f"{one.category.__name__}: {one.message}" for one in found})
 
 
 def gradient(question):

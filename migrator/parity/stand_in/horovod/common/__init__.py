@@ -1,0 +1,1 @@
+"""What Horovod shares between frameworks: processes, names, process sets, errors."""

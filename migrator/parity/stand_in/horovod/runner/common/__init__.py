@@ -1,0 +1,1 @@
+"""A part of Horovod's launcher that programs do not use."""
