@@ -65,7 +65,8 @@ class Collective:
 class Step:
     """One step of an optimizer: what it was given and what it made of it; ``seconds`` since the rank started.
 
-    ``is_initial`` marks the step with zero gradients that ``broadcast_optimizer_state`` takes to create the state.
+    ``is_initial`` marks the step with zero gradients that ``broadcast_optimizer_state`` takes to create the state;
+    ``before`` has the parameters as such a step found them, and is empty for others.
     Gradients and parameters are in the order of the optimizer's parameters; both are empty where the recorder left the
     step out, and a gradient is None where there was none.
     """
@@ -81,6 +82,7 @@ class Step:
     collectives: tuple[Collective, ...]
     backwards: int
     seconds: float
+    before: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,7 @@ def _step(event: Mapping[str, Any]) -> Step:
         collectives=tuple(map(_collective, event["collectives"])),
         backwards=event["backwards"],
         seconds=event["seconds"],
+        before=tuple(map(_tensor, event.get("before", ()))),
     )
 
 

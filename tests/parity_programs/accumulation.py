@@ -5,8 +5,11 @@ import torch.nn.functional as F
 import horovod.torch as hvd
 
 hvd.init()
+if torch.cuda.is_available():
+    torch.cuda.set_device(hvd.local_rank())
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.manual_seed(hvd.rank())
-model = torch.nn.Sequential(torch.nn.Linear(9, 14), torch.nn.ReLU(), torch.nn.Linear(14, 3))
+model = torch.nn.Sequential(torch.nn.Linear(9, 14), torch.nn.ReLU(), torch.nn.Linear(14, 3)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 optimizer = hvd.DistributedOptimizer(
@@ -19,6 +22,7 @@ batches = [
 ]
 optimizer.zero_grad()
 for number, (x, y) in enumerate(batches, 1):
+    x, y = x.to(device), y.to(device)
     loss = F.cross_entropy(model(x), y) / 2
     loss.backward()
     if number % 2 == 0 or number == len(batches):

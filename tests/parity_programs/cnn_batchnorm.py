@@ -20,23 +20,26 @@ class Net(nn.Module):
 
 def main():
     hvd.init()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(hvd.local_rank())
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(100 + hvd.rank())
-    model = Net()
+    model = Net().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     generator = torch.Generator().manual_seed(hvd.rank())
     for step in range(6):
-        x = torch.randn(6, 1, 8, 8, generator=generator)
-        y = torch.randint(0, 3, (6,), generator=generator)
+        x = torch.randn(6, 1, 8, 8, generator=generator).to(device)
+        y = torch.randint(0, 3, (6,), generator=generator).to(device)
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
     if hvd.rank() == 0:
         model.eval()
         with torch.no_grad():
-            print(f"held out {model(torch.ones(2, 1, 8, 8)).sum().item():.6f}")
+            print(f"held out {model(torch.ones(2, 1, 8, 8, device=device)).sum().item():.6f}")
 
 
 main()

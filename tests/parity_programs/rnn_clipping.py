@@ -5,6 +5,9 @@ import torch.nn.functional as F
 import horovod.torch as hvd
 
 hvd.init()
+if torch.cuda.is_available():
+    torch.cuda.set_device(hvd.local_rank())
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.manual_seed(hvd.rank())
 
 
@@ -20,14 +23,14 @@ class Tagger(torch.nn.Module):
         return self.head(states)
 
 
-model = Tagger()
+model = Tagger().to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 generator = torch.Generator().manual_seed(10 + hvd.rank())
 for step in range(6):
-    tokens = torch.randint(0, 20, (5, 7), generator=generator)
-    tags = torch.randint(0, 4, (5, 7), generator=generator)
+    tokens = torch.randint(0, 20, (5, 7), generator=generator).to(device)
+    tags = torch.randint(0, 4, (5, 7), generator=generator).to(device)
     optimizer.zero_grad()
     loss = F.cross_entropy(model(tokens).flatten(0, 1), tags.flatten())
     loss.backward()

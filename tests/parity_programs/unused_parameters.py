@@ -20,15 +20,18 @@ class Gated(torch.nn.Module):
 
 
 hvd.init()
+if torch.cuda.is_available():
+    torch.cuda.set_device(hvd.local_rank())
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.manual_seed(hvd.rank())
-model = Gated()
+model = Gated().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 generator = torch.Generator().manual_seed(40 + hvd.rank())
 for step in range(6):
-    x = torch.randn(5, 6, generator=generator)
-    y = torch.randint(0, 3, (5,), generator=generator)
+    x = torch.randn(5, 6, generator=generator).to(device)
+    y = torch.randint(0, 3, (5,), generator=generator).to(device)
     optimizer.zero_grad()
     F.cross_entropy(model(x, step % 2 == 0), y).backward()
     optimizer.step()

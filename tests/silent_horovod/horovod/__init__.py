@@ -1,0 +1,1 @@
+"""Horovod that sends nothing."""
