@@ -27,6 +27,15 @@ def statements(source: str) -> list[Lines]:
     return sorted(set(_statements(ast.parse(source).body)))
 
 
+def docstrings(source: str) -> set[Lines]:
+    """The statements that are constants alone, of which nothing is executed.
+
+    Raises SyntaxError for source that does not parse.
+    """
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    return {span(node) for node in nodes if isinstance(node.value, ast.Constant)}
+
+
 def statement_at(lines: Sequence[Lines], line: int) -> Lines:
     """The statement that ``line`` belongs to; the line alone where it belongs to none, a comment's for instance."""
     found = bisect_right(lines, Lines(line, 1 << 60)) - 1

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from migrator.reports.view import View, held_back, printable, printable_source
+from migrator.reports.view import View, held_back, paint, printable, printable_source
 from migrator.result import Diagnostic, FileResult, ProgramResult, Result
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -58,7 +58,7 @@ def _program(
     if view.quiet or program.status == "clean":
         return
     wording = WAS if view.mode == "write" else WOULD_BE
-    yield _paint(f"{printable(program.name)}: {wording[program.status]}", BOLD, view)
+    yield paint(f"{printable(program.name)}: {wording[program.status]}", BOLD, view)
     if view.mode != "check":
         for step in program.next_steps:
             yield f"  next: {printable(step)}"
@@ -72,7 +72,7 @@ def _diff(file: FileResult, view: View) -> Iterator[str]:
     name = printable(file.path)
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         shown = line.rstrip("\r\n")
-        yield _paint(printable_source(shown), _diff_color(line), view)
+        yield paint(printable_source(shown), _diff_color(line), view)
         if shown == line:
             yield NO_NEWLINE
 
@@ -92,7 +92,7 @@ def _findings(findings: Sequence[Diagnostic], view: View) -> Iterator[str]:
     for finding in findings:
         if not view.quiet or finding.class_ in ("review", "blocked"):
             place = f"{printable(finding.path)}:{finding.line}:{finding.column}:"
-            class_ = _paint(finding.class_, CLASS_COLORS[finding.class_], view)
+            class_ = paint(finding.class_, CLASS_COLORS[finding.class_], view)
             yield f"{place} {finding.rule} {class_}  {printable(finding.message)}"
 
 
@@ -132,7 +132,3 @@ def _unread(result: Result) -> Iterator[str]:
 
 def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _paint(text: str, color: str, view: View) -> str:
-    return f"\x1b[{color}m{text}\x1b[0m" if view.color and color else text

@@ -27,6 +27,11 @@ class View:
     failures: bool = True
 
 
+def paint(text: str, color: str, view: View) -> str:
+    """``text`` in a color of the terminal, or several attributes, if the view has colors."""
+    return f"\x1b[{color}m{text}\x1b[0m" if view.color and color else text
+
+
 def printable(text: str) -> str:
     """A name or message on one line: whatever a terminal might act upon or cannot show is escaped."""
     return text if text.isprintable() else "".join(map(_escaped, text))
