@@ -22,23 +22,30 @@ class Blame(Generic[T]):
     tried: int
 
 
-def blame(edits: Sequence[T], without: Callable[[frozenset[T]], Answer], most: int = 64) -> Blame[T]:
-    """Find what to leave out of ``edits``; ``without`` runs the program without the given ones.
+def blame(groups: Sequence[Sequence[T]], without: Callable[[frozenset[T]], Answer], most: int = 64) -> Blame[T]:
+    """Find what to leave out of ``groups`` of edits; ``without`` runs the program without the given edits.
 
-    Delta debugging (Zeller and Hildebrandt, 2002) over the sets left out: programs that cannot run answer "unknown".
-    At most ``most`` programs run; the set is then perhaps not the smallest.
+    Delta debugging (Zeller and Hildebrandt, 2002) over the sets left out, first of whole groups and then of their
+    edits: programs that cannot run answer "unknown". At most ``most`` programs run; the set is then perhaps not the
+    smallest.
     """
     answers: dict[frozenset[T], Answer] = {}
 
-    def is_equal(left_out: Sequence[T]) -> bool:
-        key = frozenset(left_out)
+    def is_equal(left_out: Sequence[Sequence[T]]) -> bool:
+        key = frozenset(edit for group in left_out for edit in group)
         if key not in answers and len(answers) < most:
             answers[key] = without(key)
         return answers.get(key) == "equal"
 
-    if not edits or not is_equal(edits):
+    if not groups or not is_equal(groups):
         return Blame((), len(answers))
-    guilty = list(edits)
+    guilty = _smallest(groups, is_equal)
+    guilty = _smallest([[edit] for group in guilty for edit in group], is_equal)
+    return Blame(tuple(edit for group in guilty for edit in group), len(answers))
+
+
+def _smallest(groups: Sequence[Sequence[T]], is_equal: Callable[[Sequence[Sequence[T]]], bool]) -> list[Sequence[T]]:
+    guilty = list(groups)
     parts = 2
     while len(guilty) > 1:
         smaller = _smaller(guilty, parts, is_equal)
@@ -49,10 +56,12 @@ def blame(edits: Sequence[T], without: Callable[[frozenset[T]], Answer], most: i
             break
         else:
             parts = min(len(guilty), 2 * parts)
-    return Blame(tuple(guilty), len(answers))
+    return guilty
 
 
-def _smaller(guilty: Sequence[T], parts: int, is_equal: Callable[[Sequence[T]], bool]) -> list[T] | None:
+def _smaller(
+    guilty: Sequence[Sequence[T]], parts: int, is_equal: Callable[[Sequence[Sequence[T]]], bool]
+) -> list[Sequence[T]] | None:
     """One of ``parts`` parts of the set that is enough, or the set without one of them."""
     ends = [len(guilty) * part // parts for part in range(parts + 1)]
     chunks = [list(guilty[first:last]) for first, last in pairwise(ends)]

@@ -20,25 +20,31 @@ def mirror(tree: Path, copy: Path) -> None:
     """Make ``copy`` a copy of the folder ``tree``.
 
     Files above 16 MiB, and folders of data (no Python below them) with more than 1,000 files or 64 MiB, are links to
-    the originals. Version control, caches, environments and the results of earlier comparisons stay out. ``copy`` must
-    not exist, and not lie in ``tree``. Raises OSError for a file that cannot be read.
+    the originals. A link leads where it led, or to the copy of that if it is in ``tree``. Version control, caches,
+    environments and the results of earlier comparisons stay out. ``copy`` must not exist, and not lie in ``tree``.
+    Raises OSError for a file that cannot be read.
     """
-    copy.mkdir(parents=True)
-    with os.scandir(tree) as entries:
+    _mirror(tree.resolve(), copy, tree.resolve(), copy)
+
+
+def _mirror(folder: Path, target: Path, tree: Path, copy: Path) -> None:
+    target.mkdir(parents=True)
+    with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name not in LEFT_OUT:
-                _copy(entry, copy / entry.name)
+                _copy(entry, target / entry.name, tree, copy)
 
 
-def _copy(entry: os.DirEntry[str], target: Path) -> None:
-    source = Path(entry.path).absolute()
+def _copy(entry: os.DirEntry[str], target: Path, tree: Path, copy: Path) -> None:
+    source = Path(entry.path)
     if entry.is_symlink():
-        target.symlink_to(source.parent / os.readlink(source))
+        place = Path(os.path.normpath(source.parent / os.readlink(source)))
+        target.symlink_to(copy / place.relative_to(tree) if place.is_relative_to(tree) else place)
     elif entry.is_dir():
         if _is_large_data(source):
             target.symlink_to(source)
         else:
-            mirror(source, target)
+            _mirror(source, target, tree, copy)
     elif entry.is_file():
         if entry.stat().st_size > MOST_BYTES_OF_A_FILE:
             target.symlink_to(source)

@@ -101,6 +101,8 @@ def _ddp_message(plan: Plan) -> str:
         "takes part in each backward; if some do not, choose --gradients optimizer. DDP keeps rank 0's buffers on all "
         "ranks, Horovod kept each rank's own"
     ]
+    if asked:
+        notes.append("where the model is used out of sight, keys of its state_dict begin with 'module.' from now on")
     if not plan.is_broadcast:
         notes.append("Horovod left each rank its own first weights here, DDP gives all rank 0's")
     return "; ".join([*notes, *_option_notes(plan)])
