@@ -565,6 +565,14 @@ def test_rounding(plan: Training, reason: str) -> None:
     assert "after step 1" in found.growth
 
 
+def test_runs_on_other_versions_need_not_round_alike() -> None:
+    other = {**Training().conditions, "torch": "1.13.1"}
+    found = different(side(reduce=rounded, conditions=other), side())
+    assert names(found) == ["other-arithmetic"]
+    assert "differ in torch" in found.reasons[0].sentence
+    assert names(different(side(reduce=total, conditions=other), side())) == ["sum-for-mean"]
+
+
 def test_rounding_is_not_what_a_thousandth_is() -> None:
     found = different(noisy(1, 1e-3))
     assert names(found) == ["other-gradients"]

@@ -798,6 +798,22 @@ optimizers[0].step()
     assert [step.optimizer for step in rank.steps] == [0, 1]
 
 
+class NamelessSum:
+    """A reduce operation of PyTorch 1.13."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return other == torch.distributed.ReduceOp.SUM
+
+
+@pytest.mark.parametrize(
+    ("op", "name"), [(NamelessSum(), "sum"), (torch.distributed.ReduceOp.MAX, "max"), (None, "average"), (object(), "")]
+)
+def test_names_of_reductions(op: object, name: str) -> None:
+    assert recorder._reduction(op) == name
+
+
 # Files
 
 

@@ -430,8 +430,13 @@ def _count(tensor: Tensor) -> int:
 
 
 def _reduction(op: Any) -> str:
+    if op is None:
+        return "average"
     found = re.search("AVG|SUM|MIN|MAX|PRODUCT", getattr(op, "name", None) or str(op))
-    return REDUCTIONS[found[0]] if found else "average" if op is None else ""
+    if found:
+        return REDUCTIONS[found[0]]
+    known = sys.modules["torch"].distributed.ReduceOp  # PyTorch 1.13's have no name
+    return next((text for name, text in REDUCTIONS.items() if op == getattr(known, name, None)), "")
 
 
 def _module_of(frame: Frame) -> str:

@@ -25,6 +25,7 @@ CAUSES: tuple[Find, ...] = (
     gradients.clipped,
     gradients.scaled,
     updates.other_update,
+    rounding.other_arithmetic,
     rounding.half_precision,
     rounding.sparse,
     rounding.several_reductions,

@@ -8,6 +8,7 @@ from migrator.parity.evidence import At, Evidence
 from migrator.parity.trace import Step
 
 HALF = ("float16", "bfloat16")
+ARITHMETIC = frozenset({"platform", "device", "gpu", "torch", "cuda", "threads", "deterministic", "OMP_NUM_THREADS"})
 LARGEST_OF_SPARSE = 1e-4
 LEAST_SEVERAL = 2
 
@@ -64,6 +65,15 @@ def many_ranks(evidence: Evidence) -> Reason | None:
         f"the sum over {evidence.size} ranks is taken in another order, which changes the last bits; over 2 it cannot"
     )
     return Reason("order-of-ranks", text, "HVD201", is_expected=True)
+
+
+def other_arithmetic(evidence: Evidence) -> Reason | None:
+    """Rounding in runs that were not made alike."""
+    other = [each.name for each in evidence.found.conditions if each.name in ARITHMETIC and not each.is_same]
+    if _rounded(evidence) is None or not other:
+        return None
+    text = f"the runs differ in {', '.join(other)}, so that the same arithmetic need not round alike"
+    return Reason("other-arithmetic", text, is_expected=True)
 
 
 def rounding(evidence: Evidence) -> Reason | None:
