@@ -179,6 +179,7 @@ def test_within_measured_noise() -> None:
     assert all(each.is_noise for each in found.differences)
     assert not found.wants_noise
     assert names(found)[-1] == "not-deterministic"
+    assert found.sentence.endswith("differ by among themselves.")
     assert found.noise is not None
     assert 0 < found.noise.measured["gradient"] < 1e-4
     assert any(each.noise for each in found.steps)
@@ -221,7 +222,10 @@ def test_data_that_the_original_shuffles_anew_is_noise() -> None:
     def shuffled(seed: int) -> Side:
         return side(batch=lambda rank, step: 1000 * seed + 10 * step + rank)
 
-    assert compare(shuffled(1), shuffled(2), shuffled(3)).verdict == "within-noise"
+    found = compare(shuffled(1), shuffled(2), shuffled(3))
+    assert found.verdict == "within-noise"
+    assert "a mistake of that size would not show, so make the program repeatable." in found.sentence
+    assert names(found) == ["not-deterministic"]
     assert compare(shuffled(1), shuffled(2), shuffled(1)).verdict == "different"
 
 

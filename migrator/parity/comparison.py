@@ -37,6 +37,7 @@ KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
 TRAINING: frozenset[Kind] = frozenset({"weights", "batch", "loss", "gradient", "rate", "parameter"})
 NOISY: frozenset[Kind] = TRAINING | {"buffer", "checkpoint-values", "output", "drift", "steps"}
 ROUNDING_ULPS = 32.0
+LARGE_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,11 @@ def _steps(extent: Extent) -> str:
 def _within_noise(comparison: Comparison) -> str:
     if comparison.noise is not None and comparison.noise.given is not None:
         return f"Within noise: no distance is larger than the given {comparison.noise.given:.2g}."
-    return "Within noise: no distance is larger than what runs of the original differ by among themselves."
+    text = "Within noise: no distance is larger than what runs of the original differ by among themselves"
+    worst = max(comparison.noise.measured.values(), default=0.0) if comparison.noise is not None else 0.0
+    if worst > LARGE_NOISE:
+        text += f", up to {worst:.2g} relative: a mistake of that size would not show, so make the program repeatable"
+    return f"{text}."
 
 
 def _different(comparison: Comparison) -> str:

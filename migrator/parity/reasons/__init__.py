@@ -73,7 +73,8 @@ def reasons(evidence: Evidence) -> tuple[Reason, ...]:
     named: dict[str, Reason] = {}
     for reason in filter(None, found):
         named.setdefault(reason.name, reason)
-    return tuple(named.values())
+    is_noise = evidence.found.verdict == "within-noise"
+    return tuple(reason for reason in named.values() if reason.is_expected or not is_noise)
 
 
 def _first(finders: tuple[Find, ...], evidence: Evidence) -> Reason | None:
