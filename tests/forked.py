@@ -10,7 +10,7 @@ from pathlib import Path
 from ranks import Rank, run_forked
 
 from migrator.parity import recorder
-from migrator.parity.failures import cause, error_in, is_communication, last_lines
+from migrator.parity.failures import cause, error_in, exception_in, is_communication, last_lines
 from migrator.parity.launch import Launch, prepared
 from migrator.parity.supervisor import Outcome, RankOutcome, Show, Status
 
@@ -26,11 +26,16 @@ def start_forked(launch: Launch, output: Path, show: Show | None = None) -> Outc
         (output / f"rank{number}.stdout").write_text(rank.out, "utf-8")
     outcomes = tuple(_outcome(number, rank) for number, rank in enumerate(ranks))
     failed = [each for each in outcomes if each.status == "failed"]
-    first = min(failed, key=lambda each: (is_communication(each.error), each.seconds), default=None)
+    first = min(failed, key=_is_consequence, default=None)
     hung = any(each.status == "hung" for each in outcomes)
     seconds = max(each.seconds for each in outcomes)
     ended = "failed" if first else "timed-out" if hung else "finished"
     return Outcome(outcomes, ended, first.rank if first else None, seconds)
+
+
+def _is_consequence(rank: RankOutcome) -> tuple[bool, bool, float]:
+    """What sorts the rank that failed by itself before those that lost it."""
+    return not exception_in(rank.error), is_communication(rank.error), rank.seconds
 
 
 def _train(launch: Launch) -> None:

@@ -110,7 +110,7 @@ def _become(environment: Mapping[str, str], work: Path, output: Path, rank: int)
         target = os.open(output / f"{name}{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(target, number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(work)

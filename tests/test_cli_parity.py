@@ -215,7 +215,7 @@ MISTAKES = {
         MIGRATED.replace(
             TRAIN, TRAIN + "    if step == 2 and dist.get_rank() == 1:\n        import time; time.sleep(99)\n"
         ),
-        r"Could not run: migrated: .*ranks 0, 1 did not end within 25 s",
+        r"Could not run: migrated: .*ranks 0, 1 did not end within 40 s",
     ),
     "runs out of steps early": (
         MIGRATED.replace("range(4)", "range(4 - dist.get_rank())"),
@@ -235,10 +235,10 @@ MISTAKES = {
 def test_a_rank_that(name: str, folder: Path) -> None:
     migrated, expected = MISTAKES[name]
     start = time.monotonic()
-    outcome = against(migrated, "--limit", "40" if name != "hangs" else "25")
+    outcome = against(migrated, "--limit", "150" if name != "hangs" else "40")
     assert outcome.exit_code == 1
     assert re.search(expected, outcome.stdout), outcome.output
-    assert time.monotonic() - start < 100
+    assert time.monotonic() - start < 200
     assert marked(str(folder)) == []
 
 

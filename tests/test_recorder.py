@@ -71,7 +71,7 @@ def run_file(
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -927,7 +927,7 @@ def python(source: str, folder: Path, **environment: str) -> subprocess.Complete
     path.write_text(source, "utf-8")
     variables = child_environment(folder, **environment)
     return subprocess.run(
-        [sys.executable, str(path)], env=variables, capture_output=True, text=True, cwd=folder, timeout=60
+        [sys.executable, str(path)], env=variables, capture_output=True, text=True, cwd=folder, timeout=180
     )
 
 

@@ -25,11 +25,11 @@ CAUSES: tuple[Find, ...] = (
     gradients.clipped,
     gradients.scaled,
     updates.other_update,
-    rounding.other_arithmetic,
     rounding.half_precision,
     rounding.sparse,
     rounding.several_reductions,
     rounding.many_ranks,
+    rounding.other_arithmetic,
     rounding.rounding,
     gradients.other_gradients,
 )
