@@ -118,6 +118,26 @@ def test_programs_that_differ_and_the_edit_to_blame() -> None:
     assert lines[3].startswith("  HVD201 mistake?  all gradients are 2 times the original's")
 
 
+def test_files_in_another_encoding() -> None:
+    cookie = "# -*- coding: latin-1 -*-\n# caf\xe9\n"
+    Path("train.py").write_bytes((cookie + ORIGINAL).encode("latin-1"))
+    Path("migrated.py").write_bytes((cookie + MIGRATED.replace("lr=0.1", "lr=0.2")).encode("latin-1"))
+    outcome = invoke("parity", "train.py", "migrated.py", "--bisect", "-q")
+    assert outcome.exit_code == 1, outcome.output
+    assert "blamed: train.py: " in outcome.stdout
+    assert "lr=0.2" in outcome.stdout
+
+
+def test_files_that_are_no_python_to_this_interpreter() -> None:
+    newer = "value = {\n  'a': 1 2\n}\n"
+    Path("train.py").write_text(newer)
+    Path("migrated.py").write_text(newer)
+    outcome = invoke("parity", "train.py", "migrated.py", "--bisect", "-q")
+    assert outcome.exit_code == 1
+    assert outcome.stdout.startswith("train.py: Could not run: original: rank ")
+    assert "SyntaxError" in outcome.stdout
+
+
 def test_a_program_in_a_package_with_its_own_files() -> None:
     Path("app/jobs").mkdir(parents=True)
     Path("train.py").rename("app/jobs/train.py")

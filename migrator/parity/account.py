@@ -134,8 +134,7 @@ def _files(original: Trial, migrated: Trial, run: Run) -> Iterator[FileEvidence]
 
 
 def _sources(trial: Trial) -> dict[PurePath, str]:
-    contents = {path: trial.files.content(path) for path in trial.watched}
-    return {path: content.decode("utf-8", "replace") for path, content in contents.items() if content is not None}
+    return {path: source.text for path, source in trial.sources().items()}
 
 
 def _rows(ladder: Ladder) -> Iterator[LadderRow]:

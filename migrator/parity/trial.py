@@ -18,6 +18,7 @@ from migrator.parity.launch import Launch, Recording, start
 from migrator.parity.mirror import mirror
 from migrator.parity.supervisor import Outcome, Show
 from migrator.parity.trace import Trace, TraceError, read_trace
+from migrator.source import Source, SourceError, decode, encode
 
 Shows = Callable[[str, Launch], Show | None]
 Start = Callable[[Launch, Path, Show | None], Outcome]
@@ -40,8 +41,10 @@ class Files:
 
     def content(self, path: PurePath) -> bytes | None:
         """What the file at ``path`` holds, None if there is none."""
+        if path in self.written:
+            return self.written[path]
         place = self.tree / path
-        return self.written.get(path) or (place.read_bytes() if place.is_file() else None)
+        return place.read_bytes() if place.is_file() else None
 
     def copy(self, folder: Path) -> None:
         """Make ``folder`` that copy. Raises OSError where a file can be neither read nor written."""
@@ -65,6 +68,20 @@ class Trial:
     watched: tuple[PurePath, ...] = ()
     others: tuple[PurePath, ...] = ()
     name: str = ""
+
+    def sources(self) -> dict[PurePath, Source]:
+        """The watched files, but for those that are no Python to this interpreter: of them nothing more can be told."""
+        contents = {path: self.files.content(path) for path in self.watched}
+        read = {path: _source(path, content) for path, content in contents.items() if content is not None}
+        return {path: source for path, source in read.items() if source is not None}
+
+
+def _source(path: PurePath, content: bytes) -> Source | None:
+    try:
+        source = decode(str(path), content)
+    except SourceError:
+        return None
+    return source if _parses(source.text) else None
 
 
 @dataclass(frozen=True)
@@ -133,10 +150,7 @@ def with_started(trial: Trial, run: Run) -> Trial:
 
 
 def bisect(original: Trial, migrated: Trial, results: Path, shows: Shows, start: Start = start) -> Blame[Edit]:
-    """Find the edits without which the migrated program trains as the original does, both with the stand-in.
-
-    Only files of both sides that parse can be bisected. Raises SyntaxError for others.
-    """
+    """Find the edits without which the migrated program trains as the original does, both with the stand-in."""
     between = _Between(original, migrated, lambda trial, stage: run(trial, results, stage, shows, start))
     found = blame(between.groups, between.without)
     return replace(found, edits=joined(found.edits))
@@ -146,7 +160,9 @@ class _Between:
     """Programs between an original and its migration, of which it can tell whether they train as the original does."""
 
     def __init__(self, original: Trial, migrated: Trial, run: Callable[[Trial, str], Run]) -> None:
-        self.texts = _texts(original), _texts(migrated)
+        self.sources = {path.as_posix(): source for path, source in migrated.sources().items()}
+        before = {path.as_posix(): source.text for path, source in original.sources().items()}
+        self.texts = before, {path: source.text for path, source in self.sources.items()}
         self.run = run
         self.original = replace(
             original, launch=replace(original.launch, horovod="stand-in", python=migrated.launch.python)
@@ -163,9 +179,13 @@ class _Between:
         texts = hybrid(*self.texts, left_out)
         if not all(map(_parses, texts.values())):
             return "unknown"
+        try:
+            changed = {PurePath(path): encode(self.sources[path], text) for path, text in texts.items()}
+        except SourceError:
+            return "unknown"
         self.count += 1
         files = self.migrated.files
-        written = {**files.written, **{PurePath(path): text.encode() for path, text in texts.items()}}
+        written = {**files.written, **changed}
         trial = replace(self.migrated, files=replace(files, written=written))
         found = self.run(trial, f"bisection {self.count}").side
         comparison = compare(self.expected, found, self.again)
@@ -181,12 +201,6 @@ def _parses(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-def _texts(trial: Trial) -> dict[str, str]:
-    """The watched files of a side as text."""
-    contents = {path: trial.files.content(path) for path in trial.watched}
-    return {path.as_posix(): content.decode() for path, content in contents.items() if content is not None}
 
 
 def _recorded(trial: Trial, folder: Path, results: Path) -> Launch:
