@@ -20,3 +20,12 @@ def marked(mark: str) -> list[str]:
             except OSError:
                 continue
     return found
+
+
+def alive(process: int) -> bool:
+    """Whether a process of that number lives, and has not just ended."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
