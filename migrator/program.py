@@ -145,9 +145,18 @@ def _module_file(path: Path) -> Path | None:
 
 
 def root_of(path: Path) -> Path:
-    """The folder that holds the project of ``path``: the nearest one with a mark of one, else its own."""
+    """The folder that holds the project of ``path``: the nearest one with a mark of one.
+
+    Without one, that of the file's package; or one above that, as long as the folders between hold Python files, since
+    a package needs no ``__init__.py``.
+    """
     marks = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-    return next((f for f in path.parents if any((f / mark).exists() for mark in marks)), path.parent)
+    if marked := next((f for f in path.parents if any((f / mark).exists() for mark in marks)), None):
+        return marked
+    root = next((folder for folder in path.parents if not (folder / "__init__.py").exists()), path.parent)
+    while root.parent != root and any(root.parent.glob("*.py")):
+        root = root.parent
+    return root
 
 
 def group(

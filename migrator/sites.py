@@ -122,17 +122,21 @@ class Resolver:
         files = (self.find(module, name) for name in sorted(names))
         return not all(map(_is_quiet, module.index.tree.body)) or any(f and self.runs(f, seen) for f in files)
 
-    def file(self, name: str, module: Module) -> Module | None:
-        """The file of the program that ``name`` means in ``module``, also where another file has imported it."""
+    def file(self, name: str, module: Module, seen: frozenset[tuple[int, str]] = frozenset()) -> Module | None:
+        """The file of the program that ``name`` means in ``module``, also where another file has imported it.
+
+        ``seen`` are the names already looked up on the way: files may import a name from one another in a circle.
+        """
         found = self.find(module, name)
         head, _, last = name.rpartition(".")
-        if found is not None or not head.strip("."):
+        if found is not None or not head.strip(".") or (id(module), name) in seen:
             return found
-        between = self.file(head, module)
+        seen |= {(id(module), name)}
+        between = self.file(head, module, seen)
         bindings = between.index.scope.bindings.get(last, ()) if between is not None else ()
         symbols = {binding.symbol for binding in bindings}
         only = symbols.pop() if len(symbols) == 1 else None
-        return self.file(only, between) if only and between is not None else None
+        return self.file(only, between, seen) if only and between is not None else None
 
     def is_module(self, symbol: str) -> bool:
         """Whether ``symbol`` holds others that rules answer for."""

@@ -95,6 +95,14 @@ def programs(root: Path, files: dict[str, bytes], *given: str) -> list[tuple[lis
         ({"a.py": USES + b"import a\n"}, [["a.py"]]),
         ({"p/__init__.py": b"", "p/a.py": USES, "m.py": USES + b"from p import a\n"}, [["m.py", "p/a.py"]]),
         ({"p/a.py": USES + b"from .b import c\n", "p/b.py": USES}, [["p/a.py", "p/b.py"]]),
+        (
+            {"p/__init__.py": b"", "p/a.py": USES + b"from p.b import c\n", "p/b.py": USES, "m.py": b"import p.a\n"},
+            [["p/a.py", "p/b.py"]],
+        ),
+        (
+            {"p/q/a.py": USES + b"from p.q.b import c\n", "p/q/b.py": USES, "p/d.py": b"", "m.py": b"import p.q.a\n"},
+            [["p/q/a.py", "p/q/b.py"]],
+        ),
         ({"a.py": USES, "horovod/__init__.py": USES}, [["a.py"], ["horovod/__init__.py"]]),
     ],
 )

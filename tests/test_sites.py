@@ -141,3 +141,18 @@ def test_a_rule_may_answer_for_all_that_lies_under_a_module() -> None:
     rule_for = load_rules().rule_for
     assert rule_for("horovod.runner.common.util.hosts") is rule_for("horovod.runner.common.a") is not None
     assert rule_for("horovod.runner.common") is None
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"a": "from b import name\n", "b": "from a import name\n"},
+        {"a": "from a import name\n"},
+        {"a": "from a.name import other\nfrom a import name\n"},
+    ],
+)
+def test_files_that_import_a_name_from_one_another(others: dict[str, str]) -> None:
+    source = (
+        "import horovod.torch as hvd\nfrom a.name.part import thing\nfrom a import name\nname.part.rank(hvd.rank())\n"
+    )
+    assert symbols(source, **others) == ["rank"]
