@@ -107,9 +107,9 @@ class Unwrap:
 
 @dataclass(frozen=True)
 class Drop:
-    """Take one item out of the arguments of a call, the parameters of a function or the names of a declaration."""
+    """Take one item out of the arguments of a call, a signature, the names of a declaration or a list."""
 
-    item: cst.Arg | cst.Param | cst.NameItem
+    item: cst.Arg | cst.Param | cst.NameItem | cst.Element
 
     @property
     def place(self) -> cst.CSTNode:
@@ -204,6 +204,8 @@ def _listed(item: cst.CSTNode, index: Index) -> Sequence[cst.CSTNode]:
     holder = index.parent(item)
     if isinstance(holder, cst.Call):
         return holder.args
+    if isinstance(holder, cst.List):
+        return holder.elements
     if isinstance(holder, cst.Parameters):
         return _signature(holder)
     return holder.names if isinstance(holder, (cst.Global, cst.Nonlocal)) else ()
@@ -299,6 +301,9 @@ class Editor:
         holders = {id(holder): (holder, item) for item in items if (holder := self.index.parent(item)) is not None}
         for holder, item in holders.values():
             siblings = _listed(item, self.index)
+            if lines := self.lines_below_comments([o for o in siblings if id(o) in gone], siblings):
+                yield from lines
+                continue
             here = gone | {id(mark) for mark in _needless_marks(holder, gone)}
             kept = [number for number, other in enumerate(siblings) if id(other) not in here]
             last = kept[-1] if kept else len(siblings) - 1
@@ -307,6 +312,21 @@ class Editor:
                 yield Splice(self.layout.outer_span(siblings[last]), (), siblings[last])
             else:
                 yield from self.trailing(siblings[last], siblings[last + 1 :])
+
+    def lines_below_comments(self, items: Sequence[cst.CSTNode], siblings: Sequence[cst.CSTNode]) -> Sequence[Splice]:
+        """The whole lines of ``items``, where a comment stands on a line of its own above one; none otherwise."""
+        text, ends = self.layout.text, [0, *(self.layout.span(other).end for other in siblings)]
+        found, is_commented = [], False
+        for item in items:
+            span = self.layout.span(item)
+            line = Span(self.layout.line_start(span.start), self.layout.line_end(span.end))
+            rest = text[line.start : span.start] + text[span.end : line.end]
+            if rest.strip() not in ("", ","):
+                return ()
+            above = text[max(end for end in ends if end <= span.start) : line.start]
+            is_commented |= any(part.lstrip().startswith("#") for part in above.splitlines()[1:])
+            found.append(Splice(line, (), item))
+        return found if is_commented else ()
 
     def trailing(self, before: cst.CSTNode, items: Sequence[cst.CSTNode]) -> Iterator[Splice]:
         """The last items of a list, with the comma after the one before; a comma after the last stays."""

@@ -428,7 +428,8 @@ class _Arrangement:
         ):
             above = self.blank_lines_above_gone(edits)
             below = self.blank_lines_left(self.block.anchor)
-            before, after = "\n" * max(0, 2 - above), "\n" * max(0, 2 - below + bool(above and below))
+            taken_along = bool(above and below and _blank_lines(self.block.imports[-1]))
+            before, after = "\n" * max(0, 2 - above), "\n" * max(0, 2 - below + taken_along)
             yield Insert(self.block.imports[-1].body[-1], "after", Template(before + body + after, is_final=True))
         else:
             yield Insert(_first_statement(self.block.anchor), "before", Template(body + "\n\n", is_final=True))
@@ -436,7 +437,7 @@ class _Arrangement:
     def blank_lines_above_gone(self, edits: Sequence[Edit]) -> int:
         """How many blank lines stand above the last imports, where these go and nothing takes their place.
 
-        What goes takes one of the blank lines below along.
+        An import that goes takes one of the blank lines below along, if there is one right above it.
         """
         gone = {id(edit.statement) for edit in edits if isinstance(edit, Remove)}
         taken = {id(edit.statement) for edit in edits if isinstance(edit, Insert)}
