@@ -22,6 +22,7 @@ from migrator.result import Class
 
 __all__ = [
     "Binding",
+    "Class",
     "Context",
     "Definition",
     "Drop",

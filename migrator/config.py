@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
-Gradients = Literal["auto", "ddp", "optimizer"]
+Gradients = Literal["auto", "ddp", "optimizer", "scope"]
 Target = Literal["auto", "ddp"]
+Keras = Literal["auto", "2", "3"]
 Value = str | bool | int | tuple[str, ...]
 
 
@@ -28,6 +29,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     jobs: int = 0
+    keras: Keras = "auto"
 
 
 def load_settings(start: Path) -> Settings:

@@ -40,12 +40,16 @@ class FileResult:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """Files that move together; ``next_steps`` tells a person what to do after the rewrite."""
+    """Files that move together; ``next_steps`` tells a person what to do after the rewrite.
+
+    ``notes`` say what the rewrite is for, where that was chosen.
+    """
 
     name: str
     files: tuple[str, ...]
     status: ProgramStatus
     next_steps: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

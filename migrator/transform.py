@@ -12,6 +12,7 @@ from migrator import notices
 from migrator.answers import ask
 from migrator.config import Settings
 from migrator.helper_module import HelperModule, helper_modules
+from migrator.keras import with_keras
 from migrator.layout import line_starts
 from migrator.program import imported_modules
 from migrator.reading import File, Input, Unreadable, read_all
@@ -22,6 +23,7 @@ from migrator.source import encode
 from migrator.verify import comment_spans
 
 _TODO = re.compile(r"#[ \t]*TODO\((?P<rule>HVD\d+)\): (?P<reason>[^\r\n]*)")
+_KERAS = re.compile(r"horovod\.(tensorflow|keras)\b")
 _IGNORE = re.compile(r"#\s*hvd:\s*ignore\[([^\]]*)\]")
 
 
@@ -37,20 +39,27 @@ class Outcome:
 def migrate_program(inputs: Sequence[Input], settings: Settings) -> Outcome:
     """Migrate the files of one program; never raises for what is in them."""
     registry = load_rules()
+    settings, keras = with_keras(settings, inputs)
     files, unreadable = read_all(inputs, registry)
-    return _Migration(files, unreadable, registry, settings).outcome()
+    return _Migration(files, unreadable, registry, settings, keras).outcome()
 
 
 class _Migration:
     """The steps from sites to results, for one program."""
 
     def __init__(
-        self, files: Sequence[File], unreadable: Sequence[Unreadable], registry: Registry, settings: Settings
+        self,
+        files: Sequence[File],
+        unreadable: Sequence[Unreadable],
+        registry: Registry,
+        settings: Settings,
+        keras: str = "",
     ) -> None:
         self.files = files
         self.unreadable = unreadable
         self.registry = registry
         self.settings = settings
+        self.keras = keras
         self.name = _launched([*(file.given for file in files), *(file.given for file in unreadable)])
 
     def outcome(self) -> Outcome:
@@ -72,7 +81,9 @@ class _Migration:
             return Outcome((), tuple(results))
         blocked = any(finding.class_ == "blocked" for finding in findings)
         steps = () if blocked else answers.next_steps
-        program = ProgramResult(self.name, tuple(r.path for r in results), self.status(blocked, results), steps)
+        notes = (self.keras,) if self.keras and any(_KERAS.match(each.symbol) for each in findings) else ()
+        paths = tuple(result.path for result in results)
+        program = ProgramResult(self.name, paths, self.status(blocked, results), steps, notes)
         return Outcome(tuple(sorted(shown)), tuple(results), (program,))
 
     def status(self, blocked: bool, results: Sequence[FileResult]) -> ProgramStatus:

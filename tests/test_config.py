@@ -15,9 +15,9 @@ def test_defaults_without_pyproject(tmp_path: Path) -> None:
 def test_every_key_is_read(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         "[tool.hvd-migrate]\ntarget = 'ddp'\ngradients = 'optimizer'\npartial = true\nselect = ['HVD1']\n"
-        "ignore = ['HVD104']\nexclude = ['fixtures/']\njobs = 3\n"
+        "ignore = ['HVD104']\nexclude = ['fixtures/']\njobs = 3\nkeras = '2'\n"
     )
-    wanted = Settings("ddp", "optimizer", True, ("HVD1",), ("HVD104",), ("fixtures/",), 3)
+    wanted = Settings("ddp", "optimizer", True, ("HVD1",), ("HVD104",), ("fixtures/",), 3, "2")
     assert load_settings(tmp_path) == wanted
 
 

@@ -58,4 +58,4 @@ def test_every_rule_has_a_fixture() -> None:
 
 def test_every_strategy_can_be_asked_for() -> None:
     asked = {settings_of(ROOT / name).gradients for name in CASES}
-    assert asked == {"auto", "ddp", "optimizer"}
+    assert asked == {"auto", "ddp", "optimizer", "scope"}

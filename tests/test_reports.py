@@ -30,7 +30,7 @@ RESULT = Result(
         FileResult("gone.py", "failed", "does not exist"),
     ),
     programs=(
-        ProgramResult("train.py", ("train.py",), "migrated", ("torchrun train.py",)),
+        ProgramResult("train.py", ("train.py",), "migrated", ("torchrun train.py",), ("written for 2",)),
         ProgramResult("odd.py", ("odd.py",), "blocked"),
     ),
 )
@@ -57,6 +57,7 @@ def test_text_preview() -> None:
         "train.py:1:1: HVD201 review  look at this\n"
         "train.py:2:1: HVD100 exact  joins the group\n"
         "train.py: would be migrated\n"
+        "  written for 2\n"
         "  next: torchrun train.py\n"
         "\n"
         "--- a/odd.py\n"
@@ -80,6 +81,7 @@ def test_text_write() -> None:
         "train.py:1:1: HVD201 review  look at this\n"
         "train.py:2:1: HVD100 exact  joins the group\n"
         "train.py: migrated\n"
+        "  written for 2\n"
         "  next: torchrun train.py\n"
         "\n"
         "odd.py:7:3: HVD900 blocked  no rule knows it\n"
@@ -212,8 +214,14 @@ def test_json_contract() -> None:
             {"path": "train.py", "status": "changed", "reason": ""},
         ],
         "programs": [
-            {"name": "odd.py", "files": ["odd.py"], "status": "blocked", "next_steps": []},
-            {"name": "train.py", "files": ["train.py"], "status": "migrated", "next_steps": ["torchrun train.py"]},
+            {"name": "odd.py", "files": ["odd.py"], "status": "blocked", "next_steps": [], "notes": []},
+            {
+                "name": "train.py",
+                "files": ["train.py"],
+                "status": "migrated",
+                "next_steps": ["torchrun train.py"],
+                "notes": ["written for 2"],
+            },
         ],
         "summary": {
             "findings": {"exact": 1, "review": 1, "blocked": 1, "note": 0},

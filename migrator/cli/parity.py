@@ -58,7 +58,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--bisect", is_flag=True, help="Where the programs differ, find the edits to blame.")
 @click.option("--ladder", metavar="N,N,...", callback=_sizes, help="Measure the migrated program's speed on N ranks.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="What each run copies.")
-@click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer"]), help="Where gradients are averaged.")
+@click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer", "scope"]), help="Who averages gradients.")
 @click.option("--format", "format_", type=click.Choice(list(FILES)), default="text", help="Format of the report.")
 @click.option(
     "--results",

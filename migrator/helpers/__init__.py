@@ -25,13 +25,17 @@ class HelperSource:
 
 @cache
 def helper_source(name: str, features: frozenset[str] = frozenset()) -> HelperSource:
-    """Read helper ``name`` with ``features``; raises FileNotFoundError for a name that has no file."""
-    raw = files(_PACKAGE).joinpath("sources", f"{name}.py").read_text(encoding="utf-8")
+    """Read helper ``name`` with ``features``; raises FileNotFoundError for a name that has no file.
+
+    ``tensorflow.size`` lies in the folder ``tensorflow``.
+    """
+    *folders, file = name.split(".")
+    raw = files(_PACKAGE).joinpath("sources", *folders, f"{file}.py").read_text(encoding="utf-8")
     text = "\n".join(line for line in (_chosen(each, features) for each in raw.splitlines()) if line is not None)
     tree = ast.parse(text)
     definition = next(node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-    body = ast.get_source_segment(text, definition)
-    assert body is not None
+    first = min(node.lineno for node in (definition, *definition.decorator_list))
+    body = "\n".join(text.splitlines()[first - 1 : definition.end_lineno])
     used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
     return HelperSource(definition.name, body, _imports(tree, used), _helpers(tree, used))
 
@@ -58,7 +62,7 @@ def _imports(tree: ast.Module, used: Collection[str]) -> tuple[tuple[str, str, s
 
 def _helpers(tree: ast.Module, used: Collection[str]) -> tuple[str, ...]:
     return tuple(
-        (node.module or "").rpartition(".")[2]
+        (node.module or "").removeprefix(f"{_PACKAGE}.")
         for node in tree.body
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGE)
         if any(_local(item) in used for item in node.names)

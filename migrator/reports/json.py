@@ -58,6 +58,7 @@ def _program(program: ProgramResult) -> dict[str, object]:
         "files": [printable(path) for path in program.files],
         "status": program.status,
         "next_steps": [printable(step) for step in program.next_steps],
+        "notes": [printable(text) for text in program.notes],
     }
 
 

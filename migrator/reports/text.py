@@ -60,6 +60,8 @@ def _program(
     wording = WAS if view.mode == "write" else WOULD_BE
     yield paint(f"{printable(program.name)}: {wording[program.status]}", BOLD, view)
     if view.mode != "check":
+        for text in program.notes:
+            yield f"  {printable(text)}"
         for step in program.next_steps:
             yield f"  next: {printable(step)}"
     yield ""
