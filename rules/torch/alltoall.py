@@ -19,11 +19,11 @@ rows, counts = all_to_all(table, splits)
 
 from migrator.api import Context, Finding, Helper, RefusalError, Site, rule
 
+from ..values import is_constant, possible_values
 from .allgather import group_argument
 from .allreduce import tensor_arguments
 from .gradient_free import is_gradient_free
 from .reduction import Arguments, rewritten
-from .values import is_constant, possible_values
 
 PARAMETERS = ("tensor", "splits", "name", "process_set")
 

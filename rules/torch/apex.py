@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from migrator.api import Context, Module, cst
 
-from .values import possible_values, symbol_of
+from ..values import possible_values, symbol_of
 
 _INITIALIZE = "apex.amp.initialize"
 _KEEPING = ("O0", "O1", "O3")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from migrator.api import Module, RefusalError, Site, cst, definition_of, dotted_name
 
-from .values import possible_values
+from ..values import possible_values
 
 
 def arguments_of(site: Site, names: Sequence[str]) -> Mapping[str, cst.BaseExpression]:

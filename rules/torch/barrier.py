@@ -7,7 +7,7 @@ that.
 
 from migrator.api import Context, Finding, Site, cst, expression, rule
 
-from .guards import is_rank_guard
+from ..guards import is_rank_guard
 from .names import DIST
 from .reduction import group_of, rewritten
 

@@ -20,10 +20,10 @@ epoch = broadcast(torch.tensor(epoch), 0).item()
 
 from migrator.api import Context, Finding, Helper, RefusalError, Site, rule
 
+from ..values import is_constant
 from .allgather import group_argument
 from .gradient_free import detached, is_gradient_free
 from .reduction import Arguments, rewritten
-from .values import is_constant
 
 PARAMETERS = ("tensor", "root_rank", "name", "process_set")
 

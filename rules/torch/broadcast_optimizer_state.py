@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, dotted_name, expression, rule
 
-from .guards import is_rank_guard
+from ..guards import is_rank_guard
+from ..values import is_constant, is_zero, symbol_of
 from .names import BROADCAST_STATE, WRAPPER
 from .plan import Plan
-from .values import is_constant, is_zero, symbol_of
 
 
 @rule("HVD205", "broadcast-optimizer-state", symbols=[BROADCAST_STATE])

@@ -18,9 +18,9 @@ model = DDP(model)
 
 from migrator.api import Context, Finding, RefusalError, Replace, Site, expression, rule
 
+from ..values import is_constant
 from .names import BROADCAST, DDP
 from .plan import Plan
-from .values import is_constant
 
 
 @rule("HVD204", "broadcast-parameters", symbols=[BROADCAST])

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from migrator.api import Finding, Module, Replace, Site, Template, children_of, cst, dotted_name, expression
 
+from ..values import possible_values
 from .reduction import Arguments
-from .values import possible_values
 
 _VIEWS = ("items", "keys", "values")
 _KEEPS_ORDER = ("append", "extend", "insert", "add_", "put", "write", "print", "popleft", "update")

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from migrator.api import Context, Finding, Module, RefusalError, Site, cst, dotted_name, expression, planner, rule
 
-from .values import possible_values, symbol_of
+from ..values import possible_values, symbol_of
 
 CHOSEN = "horovod.torch.Compression.chosen"
 _OWN = "horovod.torch.Compression"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from migrator.api import Context, Definition, Module, Site, cst, definition_of, planner
 
-from .followed import Followed
+from ..followed import Followed
 
 RUN = "horovod.torch.elastic.run"
 RUN_FN = "horovod.torch.elastic.run_fn"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migrator.api import Module, Site, cst, dotted_name
 
-from .values import possible_values, symbol_of
+from ..values import possible_values, symbol_of
 
 _COMPARISONS = frozenset({"eq", "ne", "ge", "gt", "le", "lt"})
 _MAKERS = frozenset(

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from migrator.api import Context, Edit, Finding, Insert, RefusalError, Remove, Replace, Site, cst, expression, rule
 
+from ..values import symbol_of
 from .names import DIST
 from .process_set_plan import INIT, ProcessSets
-from .values import symbol_of
 
 
 @rule("HVD101", "init", symbols=[INIT])

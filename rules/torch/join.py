@@ -31,7 +31,7 @@ from collections.abc import Mapping
 
 from migrator.api import Context, Finding, Helper, RefusalError, Site, cst, dotted_name, expression, rule
 
-from .guards import MAX_DEPTH, calls_of
+from ..guards import MAX_DEPTH, calls_of
 from .names import BROADCAST, BROADCAST_STATE
 from .plan import Plan
 

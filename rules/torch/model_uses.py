@@ -8,10 +8,10 @@ from typing import Literal
 
 from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_name, parameter_of
 
+from ..guards import calls_of, runs_on_some_ranks
+from ..values import is_constant, symbol_of
 from .functions import local_function
 from .gradient_free import is_without_gradients
-from .guards import calls_of, runs_on_some_ranks
-from .values import is_constant, symbol_of
 
 When = Literal["before", "after"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from migrator.api import Context, Module, Site, cst, definition_of, dotted_name
 
+from ..values import possible_values, symbol_of
 from .functions import local_function
-from .values import possible_values, symbol_of
 
 if TYPE_CHECKING:
     from .plan import Plan

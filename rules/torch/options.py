@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from migrator.api import Helper, Module, RefusalError, Site, cst
 
+from ..values import is_constant, possible_values, symbol_of
 from .arguments import arguments_of
-from .values import is_constant, possible_values, symbol_of
 
 PARAMETERS = (
     "optimizer",

@@ -12,13 +12,13 @@ from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
+from ..values import is_zero, possible_values
 from .apex import copying_levels
 from .model_uses import Uses
 from .names import BROADCAST, RUNNER, UNWRAP, WRAPPER
 from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
 from .proof import SPARSE, Proof, ddp_branch
-from .values import is_zero, possible_values
 
 Strategy = Literal["ddp", "optimizer"]
 
@@ -132,7 +132,7 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
     proof = Proof(site, options, context, uses)
     found = Uses()
     reason = proof.obstacle(found)
-    wanted = context.settings.gradients
+    wanted = "auto" if context.settings.gradients == "scope" else context.settings.gradients
     if wanted == "ddp" and proof.impossible:
         raise RefusalError(f"--gradients ddp: {proof.impossible}")
     if wanted == "ddp" and uses.closures and any(map(_searches, context.modules)):

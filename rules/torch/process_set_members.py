@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, expression, rule
 
-from .followed import only_binding
+from ..followed import only_binding
 from .names import DIST
 from .process_set_plan import SET
 

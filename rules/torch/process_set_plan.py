@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from migrator.api import Context, RefusalError, Site, Template, cst, dotted_name, expression, planner
 
-from .followed import Followed, annotated, only_binding
-from .values import is_constant, symbol_of
+from ..followed import Followed, annotated, only_binding
+from ..values import is_constant, symbol_of
 
 SET = "horovod.torch.ProcessSet"
 INIT = "horovod.torch.init"

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Remove, Replace, Site, cst, expression, rule
 
-from .followed import only_binding
-from .guards import runs_on_some_ranks
+from ..followed import only_binding
+from ..guards import runs_on_some_ranks
 from .names import DIST
 from .process_set_plan import ADD, GLOBAL, SET, ProcessSets, is_mpi
 

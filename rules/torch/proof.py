@@ -8,13 +8,13 @@ from pathlib import PurePath
 
 from migrator.api import Context, RefusalError, Site, cst, dotted_name
 
-from .guards import is_main_guard
+from ..guards import is_main_guard
+from ..values import is_constant, possible_values, symbol_of
 from .model_uses import Tracker, Uses, doubts_about_class, doubts_about_layers, model_of, owner_of_parameters
 from .names import BROADCAST, BROADCAST_STATE, WRAPPER
 from .optimizer_uses import OptimizerUses
 from .options import Options
 from .training_loop import Step, unclear_step
-from .values import is_constant, possible_values, symbol_of
 
 SPARSE = re.compile(r"\bsparse\s*=\s*True")
 _ADDED_PARAMETERS = re.compile(r"\bparam_groups\b[^\r\n]*[\"']params[\"']")

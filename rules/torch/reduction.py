@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from migrator.api import Finding, Helper, Import, Module, RefusalError, Site, cst, dotted_name, expression
 
+from ..values import is_constant, possible_values, symbol_of
 from .constants import OPERATIONS
 from .names import DIST, TORCH
 from .options import NO_ADASUM, operations_of
-from .values import is_constant, possible_values, symbol_of
 
 NAME_WORDS = ("name", "label", "tag", "desc", "metric")
 OUTSIDE = "a rank outside the process group is warned and goes on without the others, where Horovod raises ValueError"

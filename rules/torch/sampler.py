@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from migrator.api import Context, Finding, Module, Site, cst, dotted_name, planner, rule
 
-from .values import is_constant, symbol_of
+from ..values import is_constant, symbol_of
 
 SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 

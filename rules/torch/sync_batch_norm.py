@@ -22,8 +22,8 @@ bn = torch.nn.SyncBatchNorm(8, eps=1e-3, momentum=0.2)
 
 from migrator.api import Context, Finding, Replace, Site, cst, expression, rule
 
+from ..values import is_constant
 from .names import TORCH
-from .values import is_constant
 
 ARGUMENTS = ("num_features", "eps", "momentum", "affine", "track_running_stats")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from migrator.api import Module, cst
 
-from .values import calls_within
+from ..values import calls_within
 
 Counts = tuple[int, int, int]
 ZERO: Counts = (0, 0, 0)

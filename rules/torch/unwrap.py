@@ -22,7 +22,7 @@ if dist.get_rank() == 0:
 
 from migrator.api import Context, Finding, Replace, Site, cst, expression, rule
 
-from .guards import runs_on_some_ranks
+from ..guards import runs_on_some_ranks
 from .names import UNWRAP
 
 

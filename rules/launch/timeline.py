@@ -13,6 +13,8 @@ hvd.start_timeline("/tmp/timeline.json")
 from migrator.api import Context, Finding, RefusalError, Remove, Site, rule
 
 INSTEAD = {
+    "horovod.tensorflow.start_timeline": "start tf.profiler.experimental.start(logdir) here to record collectives",
+    "horovod.tensorflow.stop_timeline": "call tf.profiler.experimental.stop() here to have a trace",
     "horovod.torch.start_timeline": "start torch.profiler.profile() here to record collectives",
     "horovod.torch.stop_timeline": "stop the profiler here and call its export_chrome_trace(path) to have a trace",
 }

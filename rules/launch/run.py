@@ -2,7 +2,8 @@
 
 ``horovod.run(function, np=N)`` starts N processes and returns their results in the order of ranks.
 ``elastic_launch`` is what torchrun calls: it does the same on this machine. Hosts have no counterpart in one call:
-torchrun is started on each of them, and the program says so when hosts are named. Which library Horovod communicates
+torchrun is started on each of them, and the program says so when hosts are named. For TensorFlow a function starts the
+workers, with TF_CONFIG for each. Which library Horovod communicates
 by is not a question any more, nor how to reach other hosts. Arguments for elastic jobs, and those that name hosts in
 other ways, are explained one by one.
 
@@ -21,8 +22,8 @@ run_on_ranks(main, args=(args,), num_processes=4)
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
-from .guards import is_main_guard
-from .values import is_constant
+from ..guards import is_main_guard
+from ..values import is_constant
 
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
 DROPPED = (
@@ -62,11 +63,17 @@ def run(site: Site, context: Context) -> Finding:
     parts = {name: arguments[name] for name in ("func", "args", "kwargs", "hosts") if name in arguments}
     keywords = ["args={args}", "kwargs={kwargs}", "num_processes={number}", "hosts={hosts}"]
     chosen = [keyword for keyword in keywords if keyword.partition("=")[0] in (*parts, "num_processes")]
-    new = expression(f"run_on_ranks({{func}}, {', '.join(chosen)})", number=number, **parts)
-    message = (
-        "horovod.run → run_on_ranks(), which starts the ranks of this machine; torchrun starts those of several hosts"
-    )
-    return site.replace(new, class_="review", message=message, helpers=["run_on_ranks"])
+    function, helper, launcher = _launcher(context)
+    new = expression(f"{function}({{func}}, {', '.join(chosen)})", number=number, **parts)
+    message = f"horovod.run → {function}(), which starts the ranks of this machine; {launcher} starts those of several"
+    return site.replace(new, class_="review", message=f"{message} hosts", helpers=[helper])
+
+
+def _launcher(context: Context) -> tuple[str, str, str]:
+    """The function that starts ranks of this program, its helper, and what else starts them."""
+    if any(site.symbol.startswith("horovod.tensorflow") for site in context.sites):
+        return "run_on_workers", "tensorflow.run_on_workers", "the launcher that hvd-migrate places"
+    return "run_on_ranks", "run_on_ranks", "torchrun"
 
 
 def _runs_on_import(site: Site) -> bool:

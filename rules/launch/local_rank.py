@@ -21,19 +21,20 @@ from collections.abc import Iterator
 
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
-from .names import OS
+from ..torch.names import OS
 
 VALUES = {
-    "horovod.torch.local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
-    "horovod.torch.local_size": 'int(os.environ.get("LOCAL_WORLD_SIZE", 1))',
+    "local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
+    "local_size": 'int(os.environ.get("LOCAL_WORLD_SIZE", 1))',
 }
+SYMBOLS = [f"horovod.{library}.{name}" for library in ("tensorflow", "torch") for name in VALUES]
 LAUNCHERS = ("sparkdl.HorovodRunner", "horovod.spark.run")
 DEVICES = ("set_device", "device", "cuda", "to")
 
 
-@rule("HVD104", "local-rank", symbols=list(VALUES))
+@rule("HVD104", "local-rank", symbols=SYMBOLS)
 def local_rank(site: Site, context: Context) -> Finding:
-    value = VALUES[site.symbol]
+    value = VALUES[site.short]
     if site.call is None:
         return site.replace(expression(f"lambda: {value}"), imports=[OS])
     if site.call.args:

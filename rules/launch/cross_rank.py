@@ -21,17 +21,18 @@ if int(os.environ.get("GROUP_RANK", 0)) == 0:
 
 from migrator.api import Context, Finding, RefusalError, Site, expression, rule
 
-from .names import OS
+from ..torch.names import OS
 
 VALUES = {
-    "horovod.torch.cross_rank": 'int(os.environ.get("GROUP_RANK", 0))',
-    "horovod.torch.cross_size": 'int(os.environ.get("GROUP_WORLD_SIZE", 1))',
+    "cross_rank": 'int(os.environ.get("GROUP_RANK", 0))',
+    "cross_size": 'int(os.environ.get("GROUP_WORLD_SIZE", 1))',
 }
+SYMBOLS = [f"horovod.{library}.{name}" for library in ("tensorflow", "torch") for name in VALUES]
 
 
-@rule("HVD107", "cross-rank", symbols=list(VALUES))
+@rule("HVD107", "cross-rank", symbols=SYMBOLS)
 def cross_rank(site: Site, context: Context) -> Finding:
-    value = VALUES[site.symbol]
+    value = VALUES[site.short]
     if site.call is not None and site.call.args:
         raise RefusalError(f"{site.short} takes no arguments")
     new = value if site.call is not None else f"lambda: {value}"

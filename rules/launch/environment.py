@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from migrator.api import Context, Finding, Module, Replace, Site, cst, expression, planner, rule
 
-from .values import symbol_of
+from ..values import symbol_of
 
 VARIABLES = {
     "HOROVOD_RANK": "RANK",

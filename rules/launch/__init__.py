@@ -1,0 +1,1 @@
+"""Rules for how ranks are started, and what the launcher tells them."""
