@@ -1,8 +1,11 @@
-"""HVD501 horovod-runner: HorovodRunner becomes TorchDistributor.
+"""HVD501 horovod-runner: HorovodRunner becomes TorchDistributor, or MirroredStrategyRunner for TensorFlow.
 
 ``np=-n`` is n processes on the driver, ``np=n`` a Spark job of n tasks. All three arguments of TorchDistributor are
 written, since its defaults are not what anyone means. ``use_gpu`` follows what the program does with CUDA: a
 reviewer checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
+
+A function that trains with TensorFlow goes to MirroredStrategyRunner of ``spark-tensorflow-distributor``, which gives
+the tasks TF_CONFIG and the value of the first back; ``use_custom_strategy`` keeps it from opening a scope of its own.
 
 What the function takes from the driver travels with it: Spark itself cannot, and large objects should not.
 
@@ -22,7 +25,7 @@ TorchDistributor(num_processes=2, local_mode=False, use_gpu=True).run(train, lr=
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from migrator.api import (
     Binding,
@@ -40,10 +43,13 @@ from migrator.api import (
     rule,
 )
 
+MIRRORED = Import("spark_tensorflow_distributor", "MirroredStrategyRunner")
 DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
 RUNNER = "sparkdl.HorovodRunner"
+ONE_OR_TASKS = "MirroredStrategyRunner starts tasks, or one process on the driver: np must be positive, or -1"
 DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
 _CUDA = re.compile(r"\bcuda\b|\bnccl\b")
+_GPU = re.compile(r"[\"']GPU[\"']|\bgpus?\b|\bcuda\b")
 
 
 @rule("HVD501", "horovod-runner", symbols=[RUNNER])
@@ -51,6 +57,8 @@ def horovod_runner(site: Site, context: Context) -> Finding:
     arguments = site.arguments("np", "driver_log_verbosity")
     if "np" not in arguments:
         raise RefusalError("the call does not say how many processes it starts")
+    if is_tensorflow(context):
+        return _mirrored(arguments, site, context)
     gpu = any(_CUDA.search(module.text) for module in context.modules)
     new = _distributor(arguments["np"], gpu, site)
     notes = [
@@ -61,6 +69,30 @@ def horovod_runner(site: Site, context: Context) -> Finding:
     return site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
 
 
+def is_tensorflow(context: Context) -> bool:
+    """Whether the program trains with TensorFlow."""
+    return any(site.symbol.startswith(("horovod.tensorflow", "horovod.keras")) for site in context.sites)
+
+
+def _mirrored(arguments: Mapping[str, cst.BaseExpression], site: Site, context: Context) -> Finding:
+    np, gpu = arguments["np"], any(_GPU.search(module.text) for module in context.modules)
+    number = _literal(np)
+    if number == 0:
+        raise RefusalError("np=0 takes every task slot of the cluster; say how many processes to start")
+    if number is not None and number < -1:
+        raise RefusalError(ONE_OR_TASKS)
+    options = f"local_mode={number == -1}, use_gpu={gpu}, use_custom_strategy=True"
+    slots = expression("1") if number == -1 else expression("{np}", np=np)
+    new = Template(f"MirroredStrategyRunner(num_slots={slots.text}, {options})", slots.parts)
+    notes = [
+        f"HorovodRunner → MirroredStrategyRunner, use_gpu={gpu}: the program {'names' if gpu else 'never names'} GPUs",
+        "install spark-tensorflow-distributor",
+    ]
+    if number is None and not _is_positive(np, site):
+        notes.append("np is taken to be positive")
+    return site.replace(new, class_="review", message="; ".join(notes), imports=[MIRRORED])
+
+
 @rule("HVD501", "horovod-runner", symbols=[f"{RUNNER}.run"])
 def run(site: Site, context: Context) -> tuple[Finding, ...]:
     if site.call is None or any(site is other for other in context.uses(site.symbol)):
@@ -68,10 +100,12 @@ def run(site: Site, context: Context) -> tuple[Finding, ...]:
     if not site.call.args or site.call.args[0].keyword is not None or site.call.args[0].star:
         raise RefusalError("run must be given its function in the first place: TorchDistributor's has another name")
     shipped = {id(finding.node): finding for finding in _shipped(site.call, site)}
-    return _run(site), *shipped.values()
+    return _run(site, context), *shipped.values()
 
 
-def _run(site: Site) -> Finding:
+def _run(site: Site, context: Context) -> Finding:
+    if is_tensorflow(context):
+        return site.found("exact", "run → MirroredStrategyRunner.run, with the same function and arguments")
     message = "run → TorchDistributor.run, with the same function and arguments"
     if site.is_discarded:
         return site.found("exact", message)
@@ -84,7 +118,8 @@ def plan_runner(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Find where runners are used, and say how a program that starts its ranks itself is started now."""
     sites = context.uses(RUNNER)
     paths = dict.fromkeys(site.module.path for site in sites)
-    steps = [NextStep(f"run {path} on Spark as before: TorchDistributor starts the ranks") for path in paths]
+    runner = "MirroredStrategyRunner" if is_tensorflow(context) else "TorchDistributor"
+    steps = [NextStep(f"run {path} on Spark as before: {runner} starts the ranks") for path in paths]
     runs = {id(run.node): run for site in sites for run in _runs(site)}
     return steps, list(runs.values())
 
