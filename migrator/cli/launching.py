@@ -55,7 +55,7 @@ class Asks:
             is_driver=starts_ranks(source) if self.is_driver is None else self.is_driver,
             size=self.size,
             python=python,
-            horovod=chosen_horovod(self._asked(source), python),
+            horovod=chosen_horovod(self._asked(source), python, source),
             device=self.device,
             limit=self.limit or math.inf,
             **settings,
@@ -109,9 +109,7 @@ def recording_options() -> Callable[[Function], Function]:
     options = (
         click.option("--seed", type=int, default=0, show_default=True, help="Rank n's random generators get this + n."),
         click.option("--no-seed", is_flag=True, help="Leave the random generators alone."),
-        click.option(
-            "--deterministic/--no-deterministic", default=True, help="Ask PyTorch for deterministic algorithms."
-        ),
+        click.option("--deterministic/--no-deterministic", default=True, help="Ask for deterministic algorithms."),
         click.option(
             "--every", type=click.IntRange(min=1), default=1, metavar="N", help="Record the tensors of every Nth step."
         ),
@@ -159,18 +157,19 @@ def found_interpreter(name: str) -> str:
     return str(Path(found).absolute())
 
 
-def chosen_horovod(asked: Asked, python: str) -> Horovod:
-    """Which Horovod a program gets: ``auto`` is the real one where the interpreter has it.
+def chosen_horovod(asked: Asked, python: str, source: bytes) -> Horovod:
+    """Which Horovod a program with this text gets: ``auto`` is the real one where the interpreter has it.
 
     Raises Failure if the real one is asked for and not there.
     """
-    from migrator.parity.real_horovod import find_horovod
+    from migrator.parity.real_horovod import find_horovod, part_in
 
     if asked == "none" or asked == "stand-in":
         return asked
-    version = find_horovod(python)
+    part = part_in(source)
+    version = find_horovod(python, part)
     if asked == "real" and not version:
-        raise Failure(f"{python} has no Horovod that can be imported with PyTorch")
+        raise Failure(f"{python} has no Horovod of which {part} can be imported")
     return "real" if version else "stand-in"
 
 

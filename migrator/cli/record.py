@@ -46,7 +46,8 @@ def record(
     """Run PROGRAM with its ARGS as `hvd-migrate run` does, and write a trace of what every rank computes.
 
     Two traces are compared by `hvd-migrate compare`. On a machine without hvd-migrate, the file
-    migrator/parity/recorder.py records the same. Exit code: as of `run`.
+    migrator/parity/recorder.py records the same, with recorder_tensorflow.py beside it if TensorFlow trains. Exit code:
+    as of `run`.
     """
     from migrator.parity.launch import start
 
@@ -58,7 +59,7 @@ def record(
         outcome = start(launch, None, None if quiet else shown(1 if launch.is_driver else launch.size))
     tell(outcome, was_shown=not quiet)
     if not any(output.iterdir()):
-        note("nothing was recorded: no rank used PyTorch")
+        note("nothing was recorded: no rank used PyTorch or TensorFlow")
     elif not quiet:
         note(f"the trace is in {output}")
     context.exit(exit_code(outcome))
