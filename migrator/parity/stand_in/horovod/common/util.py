@@ -21,14 +21,16 @@ def check_installed_version(name: str, version: str, exception: Exception | None
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether Horovod supports this framework: PyTorch alone."""
-    return ext_base_name == "torch"
+    """Whether Horovod supports this framework."""
+    return ext_base_name in ("torch", "tensorflow", "keras")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether there is a GPU for this framework."""
-    torch = sys.modules.get(ext_base_name)
-    return ext_base_name == "torch" and torch is not None and bool(torch.cuda.is_available())
+    framework = sys.modules.get(ext_base_name)
+    if framework is None:
+        return False
+    return bool(framework.cuda.is_available() if ext_base_name == "torch" else framework.test.is_built_with_cuda())
 
 
 def mpi_built(verbose: bool = False) -> bool:
@@ -40,9 +42,8 @@ def gloo_built(verbose: bool = False) -> bool:
 
 
 def nccl_built(verbose: bool = False) -> int:
-    from horovod.torch.mpi_ops import nccl_built as version
-
-    return version()
+    torch = sys.modules.get("horovod.torch.mpi_ops")
+    return 0 if torch is None else int(torch.nccl_built())
 
 
 def ddl_built(verbose: bool = False) -> bool:
