@@ -314,7 +314,7 @@ def test_record_a_driver_that_starts_no_ranks() -> None:
     Path("plain.py").write_text("print('done')")
     outcome = invoke("record", "--driver", "plain.py")
     assert (outcome.exit_code, outcome.stdout) == (0, "done\n")
-    assert outcome.stderr == "hvd-migrate: nothing was recorded: no rank used PyTorch\n"
+    assert outcome.stderr == "hvd-migrate: nothing was recorded: no rank used PyTorch or TensorFlow\n"
 
 
 def test_no_file_is_lost_to_a_trace() -> None:

@@ -118,7 +118,7 @@ def test_the_stand_in(option: list[str], monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (["missing.py"], "hvd-migrate: error: missing.py: no such file"),
         (["--python", "no-such-python", "train.py"], "hvd-migrate: error: no-such-python: no such interpreter"),
-        (["--horovod", "real", "train.py"], "has no Horovod that can be imported with PyTorch"),
+        (["--horovod", "real", "train.py"], "has no Horovod of which horovod.torch can be imported"),
         ([], "Missing argument 'PROGRAM'"),
         (["-np", "0", "train.py"], "Invalid value for '-np'"),
         (["--limit", "0", "train.py"], "Invalid value for '--limit'"),

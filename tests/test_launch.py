@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sys
@@ -21,7 +22,7 @@ from migrator.parity.devices import visible_gpus
 from migrator.parity.drivers import starts_ranks
 from migrator.parity.launch import Launch, LaunchError, Place, Recording, prepared, start
 from migrator.parity.ports import held_port
-from migrator.parity.real_horovod import RendezvousError, find_horovod, rendezvous
+from migrator.parity.real_horovod import RendezvousError, find_horovod, part_in, rendezvous
 from migrator.parity.supervisor import Outcome
 
 REAL_HOROVOD = os.environ.get("REAL_HOROVOD", "")
@@ -73,6 +74,24 @@ def test_originals_are_told_what_horovodrun_tells() -> None:
     }
     assert second["RANK"] == "1"
     assert second["PYTHONPATH"].split(os.pathsep)[:2] == [str(launching.CHILD), str(launching.STAND_IN)]
+
+
+def test_workers_of_tensorflow_are_told_of_one_another() -> None:
+    first, second = (json.loads(rank["TF_CONFIG"]) for rank in environments(Launch("train.py")))
+    assert [each["task"] for each in (first, second)] == [{"type": "worker", "index": index} for index in (0, 1)]
+    assert first["cluster"] == second["cluster"]
+    assert [address.partition(":")[0] for address in first["cluster"]["worker"]] == ["127.0.0.1"] * 2
+    assert len(set(first["cluster"]["worker"])) == 2
+
+
+def test_originals_are_told_of_no_workers_but_in_hybrids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    launch = Launch("train.py", horovod="stand-in")
+    assert not any("TF_CONFIG" in rank for rank in environments(launch))
+    assert not any("TF_CONFIG" in rank for rank in environments(Launch("train.py", is_driver=True)))
+    hybrid = environments(replace(launch, is_hybrid=True))
+    assert [json.loads(rank["TF_CONFIG"])["task"]["index"] for rank in hybrid] == [0, 1]
+    assert hybrid[1]["HOROVOD_RANK"] == "1"
 
 
 def test_what_another_launcher_said_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +223,9 @@ def test_a_held_port_is_given_to_nobody_else() -> None:
         ("from horovod import run\nrun(train, np=2)", True),
         ("import horovod.spark\nhorovod.spark.run(train)", True),
         ("import horovod\nif __name__ == '__main__':\n    horovod.run(main, np=2)", True),
+        ("from spark_tensorflow_distributor import MirroredStrategyRunner\nMirroredStrategyRunner(num_slots=2)", True),
+        ("def run_on_workers(f): ...\nif __name__ == '__main__':\n    run_on_workers(main)", True),
+        ("def run_on_workers(f): ...\nif args.num_proc:\n    run_on_workers(main)", False),
         ("import horovod\nif args.num_proc:\n    horovod.run(main, np=args.num_proc)\nelse:\n    main()", False),
         ("import horovod\nif args.alone:\n    main()\nelse:\n    horovod.run(main)", False),
         ("import horovod\nhorovod.run(main) if args.num_proc else main()", False),
@@ -236,8 +258,23 @@ def test_which_horovod_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     write(tmp_path, HOROVOD)
     assert find_horovod(sys.executable) == "0.99"
+    assert find_horovod(sys.executable, "horovod.tensorflow") is None
     write(tmp_path, {"horovod/torch/__init__.py": "raise ImportError('built without PyTorch')"})
     assert find_horovod(sys.executable) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("import horovod.torch as hvd", "horovod.torch"),
+        ("import horovod.tensorflow.keras as hvd", "horovod.tensorflow"),
+        ("from horovod import keras as hvd", "horovod.tensorflow"),
+        ("import horovod.torch, tensorflow", "horovod.torch"),
+        ("from training import main", "horovod.torch"),
+    ],
+)
+def test_which_part_of_horovod_a_program_uses(source: str, part: str) -> None:
+    assert part_in(source.encode()) == part
 
 
 def test_a_rendezvous_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

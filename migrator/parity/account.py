@@ -21,7 +21,7 @@ from migrator.result import Diagnostic
 NOTHING = RunFacts((), {}, "none", "", (), 0, 0.0)
 SETTINGS = ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "OMP_NUM_THREADS")
 LONGEST = 60
-VERSIONS = ("python", "torch", "horovod", "numpy", "cuda")
+VERSIONS = ("python", "torch", "tensorflow", "keras", "horovod", "numpy", "cuda")
 
 
 def account(
@@ -97,7 +97,7 @@ def _horovod(version: str) -> HorovodKind:
 
 def _settings(conditions: Mapping[str, str]) -> Iterator[str]:
     if conditions.get("deterministic", "no") != "no":
-        yield "torch.use_deterministic_algorithms"
+        yield "enable_op_determinism" if "tensorflow" in conditions else "torch.use_deterministic_algorithms"
         yield from (f"{name}={conditions[name]}" for name in SETTINGS if name in conditions)
 
 

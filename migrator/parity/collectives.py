@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from migrator.parity.alignment import PairedOptimizer, PairedStep, is_cut_off, real_steps
 from migrator.parity.failures import is_lost
@@ -166,6 +166,11 @@ def _is_alike(original: Collective, migrated: Collective) -> bool:
         return original.elements <= 1
     if original.kind == migrated.kind and original.kind in UNSIZED:
         return True
+    if (original.kind, migrated.kind) == (
+        "reducescatter",
+        "allreduce",
+    ):  # TensorFlow has no other; a rank takes its rows
+        return _is_alike(original, replace(migrated, kind=original.kind))
     same = (original.kind, original.dtype, original.elements) == (migrated.kind, migrated.dtype, migrated.elements)
     return same and (original.reduction == migrated.reduction or _may_be_mean(original, migrated))
 

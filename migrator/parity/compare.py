@@ -52,7 +52,7 @@ def compare(original: Side, migrated: Side, again: Side | None = None, noise: fl
         extent=_extent(original.trace, migrated.trace, pairs),
         conditions=conditions(original.trace, migrated.trace, pairs),
         differences=kept,
-        drifts=tuple(filter(None, (drift_of(original.trace, "original"), drift_of(migrated.trace, "migrated")))),
+        drifts=_drifts(original.trace, migrated.trace),
         steps=step_distances(pairs, found, variation if repeated else None),
         parameters=divergences(pairs),
         noise=Noise(noise, largest_by_kind(variation)) if repeated or noise is not None else None,
@@ -72,17 +72,24 @@ def _differences(
     found = list(differences_between(original.trace, migrated.trace, pairs))
     if not (original.failure or migrated.failure):
         found += printed_differences(original.output, migrated.output, again.output if again else None)
-    drift, ours = drift_of(migrated.trace, "migrated"), drift_of(original.trace, "original")
-    if drift and (ours is None or drift.step < ours.step):
-        found.append(_drifted(drift, migrated.trace))
-    return in_causal_order(found)
+    return in_causal_order([*found, *_other_drift(original.trace, migrated.trace, "migrated")])
 
 
 def _variation(original: Trace, again: Trace) -> list[Difference]:
     found = list(differences_between(original, again, _pairs(original, again)))
-    if drift := drift_of(again, "original"):
-        found.append(_drifted(drift, again))
-    return in_causal_order(found)
+    return in_causal_order([*found, *_other_drift(original, again, "original")])
+
+
+def _other_drift(original: Trace, other: Trace, side: SideName) -> Iterator[Difference]:
+    """Where the ranks of the other run part, and those of the original do not."""
+    if drift := drift_of(other, side, original):
+        yield _drifted(drift, other)
+
+
+def _drifts(original: Trace, migrated: Trace) -> tuple[Drift, ...]:
+    """Where the ranks of one side part, and those of the other do not."""
+    sides = drift_of(original, "original", migrated), drift_of(migrated, "migrated", original)
+    return tuple(filter(None, sides))
 
 
 def _drifted(drift: Drift, trace: Trace) -> Difference:

@@ -11,7 +11,7 @@ from migrator.parity.alignment import PairedOptimizer, PairedStep, is_cut_off, p
 from migrator.parity.comparison import KINDS, Difference, Distance, Drift, Kind, SideName
 from migrator.parity.distance import between_numbers, between_sequences, between_tensors
 from migrator.parity.noise import Judge
-from migrator.parity.trace import Rank, Save, Tensor, Trace
+from migrator.parity.trace import Optimizer, Rank, Save, Tensor, Trace
 
 Output = tuple[tuple[str, ...], ...]
 _LAST = math.inf
@@ -51,16 +51,24 @@ def printed_differences(original: Output, migrated: Output, again: Output | None
         )
 
 
-def drift_of(trace: Trace, side: SideName) -> Drift | None:
-    """The first step after which ranks do not hold the same weights, be it before the first; or None."""
+def drift_of(trace: Trace, side: SideName, beside: Trace | None = None) -> Drift | None:
+    """The first step after which ranks do not hold the same weights, be it before the first; or None.
+
+    Where those of the trace ``beside`` do not either, it does not count.
+    """
     found = [drift for rank in trace.ranks[1:] for drift in _drifts(trace.ranks[0], rank, side)]
-    return min(found, key=lambda each: (each.step, each.optimizer, each.rank), default=None)
+    others = beside.ranks[1:] if beside else ()
+    known = [drift for rank in others for drift in _drifts(beside.ranks[0], rank, "original")] if beside else []
+    places = {(each.optimizer, each.step) for each in known}
+    new = [each for each in found if (each.optimizer, each.step) not in places]
+    return min(new, key=lambda each: (each.step, each.optimizer, each.rank), default=None)
 
 
 def _drifts(first: Rank, rank: Rank, side: SideName) -> Iterator[Drift]:
+    """Every step after which two ranks do not hold the same."""
     for number, (ours, theirs) in enumerate(zip(first.optimizers, rank.optimizers, strict=False), 1):
         names = [each.name for each in ours.parameters]
-        if names != [each.name for each in theirs.parameters]:
+        if not _is_same_form(ours, theirs):
             continue
         steps = [[step for step in real_steps(each) if step.optimizer == ours.number] for each in (first, rank)]
         states = [(ours.start, theirs.start)]
@@ -70,7 +78,14 @@ def _drifts(first: Rank, rank: Rank, side: SideName) -> Iterator[Drift]:
                 name for name, *pair in zip(names, own, other, strict=False) if between_tensors(pair[0], pair[1])
             ]:
                 yield Drift(side, step, number, apart[0], rank.rank, tuple(apart))
-                break
+
+
+def _is_same_form(first: Optimizer, other: Optimizer) -> bool:
+    """Whether two ranks have the same optimizer; Keras numbers layers by how many there were before."""
+    pairs = zip(first.parameters, other.parameters, strict=False)
+    return len(first.parameters) == len(other.parameters) and all(
+        each.shape == theirs.shape and (each.name == theirs.name or "/" in each.name) for each, theirs in pairs
+    )
 
 
 def _of_ranks(original: Trace, migrated: Trace) -> Iterator[Difference]:

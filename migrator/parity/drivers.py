@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-STARTERS = {"horovod.spark.run", "sparkdl.HorovodRunner", "pyspark.ml.torch.distributor.TorchDistributor"}
+STARTERS = {
+    "horovod.spark.run",
+    "sparkdl.HorovodRunner",
+    "pyspark.ml.torch.distributor.TorchDistributor",
+    "spark_tensorflow_distributor.MirroredStrategyRunner",
+}
 # These count only where they are called whatever happens: programs that horovodrun starts offer them as an option.
-OPTIONS = {"horovod.run", "horovod.runner.run"}
+OPTIONS = {"horovod.run", "horovod.runner.run", "run_on_ranks", "run_on_workers"}
+WRITTEN = ("run_on_ranks", "run_on_workers")  # functions that hvd-migrate writes into programs
 
 
 def starts_ranks(source: str | bytes) -> bool:
@@ -16,7 +22,8 @@ def starts_ranks(source: str | bytes) -> bool:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return False
-    names = _imported(tree)
+    written = {node.name: node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in WRITTEN}
+    names = _imported(tree) | written
     calls = ((_symbol(call.func, names), is_certain) for call, is_certain in _calls(tree))
     return any(name in STARTERS or (is_certain and name in OPTIONS) for name, is_certain in calls)
 

@@ -122,6 +122,13 @@ def at_step(trace: Trace, drift: Drift) -> list[Step]:
     return [steps[drift.step - 1] for steps in steps_of(trace, drift.optimizer) if 0 < drift.step <= len(steps)]
 
 
+def starts_apart(trace: Trace, drift: Drift) -> bool:
+    """Whether the ranks hold different values of the drifting parameter from the start."""
+    place = place_of(trace, drift)
+    optimizers = [each for rank in trace.ranks for each in rank.optimizers[drift.optimizer - 1 : drift.optimizer]]
+    return apart([tensor for each in optimizers for tensor in each.start[place : place + 1]])
+
+
 def differs_by_rank(steps: Sequence[Step], value: Callable[[Step], object]) -> bool:
     """Whether something is not the same in the steps of all ranks."""
     return any(value(step) != value(steps[0]) for step in steps[1:])

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from migrator.parity.statements import Lines, span, statements
 
-_JOINS_OR_LEAVES = re.compile(r"\b(\w+\.(init|shutdown)|init_process_group|destroy_process_group)\s*\(")
+_JOINS_OR_LEAVES = re.compile(r"\b(\w+\.(init|shutdown)|init_process_group|destroy_process_group|join_workers)\s*\(")
 _WORDS = re.compile(r"\w+")
 _ALIKE = 0.5
 _MOST_PAIRS = 10_000

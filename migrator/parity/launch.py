@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -14,12 +15,11 @@ from pathlib import Path
 from typing import Literal
 
 from migrator.parity.devices import visible_gpus
-from migrator.parity.ports import held_port
-from migrator.parity.real_horovod import rendezvous
+from migrator.parity.ports import held_port, held_ports
+from migrator.parity.real_horovod import CHILD, rendezvous
 from migrator.parity.supervisor import Job, Outcome, Show, run
 
 HERE = Path(__file__).parent
-CHILD = HERE / "child"
 STAND_IN = HERE / "stand_in"
 LAUNCHERS = STAND_IN / "pyspark_launcher"
 
@@ -30,7 +30,7 @@ Device = Literal["auto", "cpu", "cuda"]
 _INHERITED = re.compile(
     r"(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|GROUP_(RANK|WORLD_SIZE)|ROLE_\w+|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
     r"|HOROVOD_((LOCAL_|CROSS_)?(RANK|SIZE)|CONTROLLER|CPU_OPERATIONS|GLOO_\w+|HOSTNAME|ELASTIC)"
-    r"|OMPI_\w+|PMIX?_\w+|SLURM_(NTASKS|NPROCS|PROCID|LOCALID|TASKS_PER_NODE)|HVD_MIGRATE_\w+"
+    r"|TF_CONFIG|OMPI_\w+|PMIX?_\w+|SLURM_(NTASKS|NPROCS|PROCID|LOCALID|TASKS_PER_NODE)|HVD_MIGRATE_\w+"
 )
 
 
@@ -64,13 +64,15 @@ class Launch:
     """A program with its arguments, and how it is to be run.
 
     ``program`` is a path, relative to ``folder`` in which it runs, or with ``is_module`` the name of a module. One with
-    ``is_driver`` starts its ranks itself. ``environment`` is added to that of this process.
+    ``is_driver`` starts its ranks itself, one with ``is_hybrid`` uses Horovod and what replaces it side by side.
+    ``environment`` is added to that of this process.
     """
 
     program: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
     is_driver: bool = False
+    is_hybrid: bool = False
     size: int = 2
     python: str = sys.executable
     horovod: Horovod = "none"
@@ -133,8 +135,12 @@ def prepared(launch: Launch, output: Path | None = None) -> Iterator[Job]:
     if 0 < gpus < launch.size:
         shared["HVD_MIGRATE_BACKEND"] = "gloo"  # NCCL refuses two ranks on one GPU
     places = [Place(rank, launch.size, gpus or launch.size) for rank in range(launch.size)]
-    with held_port() as port, _horovod(launch, places) as horovod:
-        ranks = [{}] if launch.is_driver else [_variables(place, port, launch.horovod) | horovod for place in places]
+    with held_port() as port, _horovod(launch, places) as horovod, _workers(launch) as workers:
+        ranks = [
+            _variables(place, port, launch.horovod) | horovod | worker
+            for place, worker in zip(places, workers, strict=True)
+        ]
+        ranks = [{}] if launch.is_driver else ranks
         environments = tuple(shared | rank for rank in ranks)
         yield Job(_command(launch), environments, launch.folder, output, launch.limit, launch.grace)
 
@@ -167,7 +173,8 @@ def _stand_ins(launch: Launch) -> Iterator[Path]:
 
 def _defaults(deterministic: bool) -> dict[str, str]:
     """What ranks are given unless the user set it."""
-    variables = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    variables = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "4"}
+    variables |= {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
     if deterministic:
         variables |= {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTHONHASHSEED": "0"}
     if "lo" in (name for _, name in socket.if_nameindex()):
@@ -198,6 +205,18 @@ def _variables(place: Place, port: int, horovod: Horovod) -> dict[str, str]:
             "HOROVOD_HOSTNAME": place.host_name,
         }
     return {name: str(value) for name, value in values.items()}
+
+
+@contextlib.contextmanager
+def _workers(launch: Launch) -> Iterator[list[dict[str, str]]]:
+    """What TensorFlow's strategies are told about the workers, each with a port of its own; originals know of none."""
+    if launch.is_driver or not (launch.is_hybrid or launch.horovod == "none"):
+        yield [{} for _ in range(launch.size)]
+        return
+    with held_ports(launch.size) as ports:
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        tasks = [{"type": "worker", "index": index} for index in range(launch.size)]
+        yield [{"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})} for task in tasks]
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A port that a run has to itself from before its ranks start until they have ended."""
+"""Ports that a run has to itself from before its ranks start until they have ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def held_port() -> Iterator[int]:
-    """A port on which the store of rank 0 can listen, and that nobody else is given meanwhile.
+    """A port on which a rank can listen, and that nobody else is given meanwhile.
 
     On Linux a socket that is bound and does not listen keeps the port from being given to others, yet whoever asks for
-    it by number and sets SO_REUSEADDR, as PyTorch's store does, may listen on it.
+    it by number and sets SO_REUSEADDR, as PyTorch's store and TensorFlow's server do, may listen on it.
     """
     with _bound() as holder:
         port = int(holder.getsockname()[1])
         if sys.platform != "linux":
             holder.close()
         yield port
+
+
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Several ports, held in the same way."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(held_port()) for _ in range(count)]
 
 
 def _bound() -> socket.socket:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 LIMIT = 120.0
+CHILD = Path(__file__).parent / "child"
 
 _VERSION = """
-import importlib.util, sys
+import importlib, importlib.util, sys
 if importlib.util.find_spec("horovod") is None:
     sys.exit(1)
-import horovod, horovod.torch
+importlib.import_module(sys.argv[1])
 print()
-print(horovod.__version__)
+print(sys.modules["horovod"].__version__)
 """
 
 _SERVE = """
@@ -38,11 +41,23 @@ class RendezvousError(Exception):
     """Horovod's rendezvous server could not be started."""
 
 
-def find_horovod(python: str) -> str | None:
-    """The version of the Horovod that an interpreter can import with its support for PyTorch."""
+def part_in(source: bytes) -> str:
+    """The part of Horovod that a program uses, PyTorch's if its text tells of none."""
+    is_keras = b"horovod.torch" not in source and re.search(rb"horovod(\.|\s+import\s+)(tensorflow|keras)\b", source)
+    return "horovod.tensorflow" if is_keras else "horovod.torch"
+
+
+def find_horovod(python: str, part: str = "horovod.torch") -> str | None:
+    """The version of the Horovod of which an interpreter can import this part."""
     try:
         asked = subprocess.run(
-            [python, "-c", _VERSION], cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT
+            [python, "-c", _VERSION, part],
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CHILD), os.environ.get("PYTHONPATH", "")])},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -3,9 +3,10 @@
     python recorder.py --output FOLDER PROGRAM ARGUMENT...
     horovodrun -np 2 python recorder.py --output FOLDER PROGRAM ARGUMENT...
 
-This file needs nothing but Python 3.8 and runs with PyTorch 1.x and later, so it can be copied to an old cluster alone.
-It hooks into PyTorch and Horovod when the program imports them, edits nothing, draws no random number and changes no
-value. If it fails itself, it says so in one line on stderr, and the program goes on.
+This file needs nothing but Python 3.8 and runs with PyTorch 1.x and later, so it can be copied to an old cluster alone;
+for programs that train with TensorFlow ``recorder_tensorflow.py`` is copied along. It hooks into PyTorch, TensorFlow,
+Keras and Horovod when the program imports them, edits nothing, draws no random number and changes no value. If it fails
+itself, it says so in one line on stderr, and the program goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import dis
 import functools
 import hashlib
 import importlib.machinery
+import importlib.util
 import inspect
 import json
 import math
@@ -55,6 +57,7 @@ RANKS = (
 )
 ENVIRONMENT = re.compile(
     r"(CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED|OMP_NUM_THREADS|MKL_\w+|CUDA_VISIBLE_DEVICES|NVIDIA_TF32_OVERRIDE"
+    r"|TF_(ENABLE_ONEDNN_OPTS|USE_LEGACY_KERAS|NUM_INT(RA|ER)OP_THREADS|XLA_FLAGS|CUDNN_\w+)|KERAS_BACKEND"
     r"|NCCL_(ALGO|PROTO|P2P_DISABLE)|HOROVOD_(FUSION_THRESHOLD|CYCLE_TIME|CACHE_CAPACITY|HIERARCHICAL_\w+|FP16\w*))"
 )
 
@@ -455,16 +458,17 @@ def _frames(frame: Frame | None) -> Iterator[Frame]:
 
 def _is_division(instruction: dis.Instruction) -> bool:
     return (
-        instruction.argval in ("div", "div_")
+        instruction.argval in ("div", "div_", "truncatediv")
         or instruction.argrepr in ("/", "/=")
         or instruction.opname.endswith("TRUE_DIVIDE")
     )
 
 
 class HelperFrames:
-    """Finds the frames of helpers on the stack."""
+    """Finds the frames of helpers on the stack, which are known by their docstrings."""
 
-    def __init__(self) -> None:
+    def __init__(self, helpers: Mapping[str, tuple[str, Helper]]) -> None:
+        self._helpers = helpers
         self._known: dict[int, tuple[types.CodeType, str, Helper | None]] = {}
 
     def outermost(self, frame: Frame) -> tuple[Frame, str, Helper] | None:
@@ -478,8 +482,7 @@ class HelperFrames:
 
     def _look(self, code: types.CodeType) -> tuple[types.CodeType, str, Helper | None]:
         docstring = code.co_consts[0] if code.co_consts else None
-        name = DOCSTRINGS.get(docstring, "") if isinstance(docstring, str) else ""
-        helper = HELPERS.get(name)
+        name, helper = self._helpers.get(docstring, ("", None)) if isinstance(docstring, str) else ("", None)
         if helper and helper.reduction == "average" and not any(map(_is_division, dis.get_instructions(code))):
             helper = helper._replace(reduction="sum")  # somebody took the division out
         self._known[id(code)] = found = code, name, helper
@@ -613,7 +616,16 @@ def rank_and_size() -> tuple[int, int] | None:
         with contextlib.suppress(ValueError):
             if rank in os.environ:
                 return int(os.environ[rank]), int(os.environ.get(size, 1))
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        return _rank_of_worker(json.loads(os.environ.get("TF_CONFIG", "")))
     return None
+
+
+def _rank_of_worker(config: Any) -> tuple[int, int]:
+    """The rank that a TF_CONFIG gives: a chief comes before the workers."""
+    cluster, task = config["cluster"], config["task"]
+    chiefs, workers = len(cluster.get("chief", ())), len(cluster.get("worker", ()))
+    return int(task["index"]) + (chiefs if task["type"] == "worker" else 0), chiefs + workers
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -621,16 +633,24 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def guarded(self: Recorder, *args: Any) -> Any:
-        if self.is_stopped:
-            return None
-        try:
-            with self.lock:
-                return method(self, *args)
-        except Exception as error:
-            self.stop(f"recording stopped: {type(error).__name__}: {error}")
-            return None
+        return self.attempt(method, self, *args)
 
     return guarded
+
+
+class Framework:
+    """What another framework than PyTorch adds to the record of a process."""
+
+    def restart(self) -> None:
+        """Begin anew, as a process that has just been forked does."""
+
+    def conditions(self) -> dict[str, str]:
+        """What the numbers may depend on, by name."""
+        return {}
+
+    def buffers(self) -> Event:
+        """What models hold at the end besides what is trained, by name."""
+        return {}
 
 
 class Recorder:
@@ -641,8 +661,9 @@ class Recorder:
         self.started = time.time()
         self.run_started = _run_started(self.started)
         self.lines = Lines(options.lines)
-        self.helpers = HelperFrames()
+        self.helpers = HelperFrames({text: (name, HELPERS[name]) for text, name in DOCSTRINGS.items()})
         self.outer: set[Callable[..., Any]] = set()
+        self.frameworks: list[Framework] = []
         self.restart(is_owner)
 
     def restart(self, is_owner: bool) -> None:
@@ -671,7 +692,20 @@ class Recorder:
         self.optimizer_count = 0
         self.buffers: list[tuple[Any, dict[str, Tensor]]] = []
         self.synchronized = _ByIdentity()
-        self.last: tuple[Event, list[Tensor]] | None = None
+        self.last: tuple[Event, Callable[[], list[Entry]]] | None = None
+        for framework in self.frameworks:
+            framework.restart()
+
+    def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a part of the recorder, of which a failure ends the recording and nothing else."""
+        if self.is_stopped:
+            return None
+        try:
+            with self.lock:
+                return function(*args)
+        except Exception as error:
+            self.stop(f"recording stopped: {type(error).__name__}: {error}")
+            return None
 
     def stop(self, message: str) -> None:
         """Record nothing more, and say why in one line."""
@@ -704,7 +738,7 @@ class Recorder:
                 "size": size,
                 "program": os.path.basename(sys.argv[0]) if sys.argv else "",
                 "arguments": sys.argv[1:],
-                "conditions": conditions(self.options, self.device, size),
+                "conditions": conditions(self, size),
             }
         )
         for event in self.waiting:
@@ -766,10 +800,14 @@ class Recorder:
             value = root.detach()
             self.device = self.device or value.device.type
             losses.append(_number(value.item() if value.numel() == 1 else value.norm().item()))
+        self.starts_to_train(torch_states, sys.modules["torch"].initial_seed())
+        return losses
+
+    def starts_to_train(self, states: Callable[[], dict[str, str]], seed: Any) -> None:
+        """The first backward is about to begin: write down the ``states`` of random generators."""
         if not self.has_trained:
             self.has_trained = True
-            self._emit({"event": "random", "states": random_states(), "seed": sys.modules["torch"].initial_seed()})
-        return losses
+            self._emit({"event": "random", "states": {**random_states(), **states()}, "seed": seed})
 
     @_guarded
     def after_backward(self, losses: list[Any] | None) -> None:
@@ -805,13 +843,13 @@ class Recorder:
         running.is_initial = _is_initial(frame)
         running.known = known = self._known(optimizer, parameters)
         running.rates = [_number(group.get("lr", "nan")) for group in optimizer.param_groups]
-        running.is_kept = self._keeps(known.steps)
+        running.is_kept = self.keeps(known.steps)
         if known.number is None or running.is_initial:
             running.before = fingerprints(parameters) if self.written < self.options.limit else []
         if running.is_kept and not running.has_closure:
             running.gradients = _gradients(parameters)
 
-    def _keeps(self, steps: int) -> bool:
+    def keeps(self, steps: int) -> bool:
         options = self.options
         return (
             steps % options.every == 0
@@ -845,9 +883,7 @@ class Recorder:
             return
         parameters, known = _parameters(running.optimizer), running.known
         self.device = self.device or (parameters[0].device.type if parameters else "")
-        event: Event = {"event": "step", "number": 0, "optimizer": 0, "initial": running.is_initial}
-        event.update(losses=[], backwards=0, rates=running.rates, batch="", gradients=[], parameters=[], collectives=[])
-        event["seconds"] = self._seconds()
+        event = self.new_step(running.rates, running.is_initial)
         if running.is_kept:
             event["gradients"] = _gradients(parameters) if running.gradients is None else running.gradients
             event["parameters"] = fingerprints(parameters)
@@ -855,13 +891,26 @@ class Recorder:
             event["before"] = running.before
             self._initial_step(event, known)
             return
-        self.has_trained = True
         known.start = running.before
+        self.take_step(event, known, lambda: self._describe(running.optimizer.param_groups))
+        detached = [parameter.detach() for parameter in parameters]
+        self.last = None if running.is_kept else (event, lambda: fingerprints(detached))
+
+    def new_step(self, rates: list[Any], is_initial: bool = False) -> Event:
+        """A step of which nothing is known yet but its learning rates."""
+        event: Event = {"event": "step", "number": 0, "optimizer": 0, "initial": is_initial}
+        event.update(losses=[], backwards=0, rates=rates, batch="", gradients=[], parameters=[], collectives=[])
+        event["seconds"] = self._seconds()
+        return event
+
+    def take_step(self, event: Event, known: KnownOptimizer, described: Callable[[], list[Entry]]) -> None:
+        """Write down a step that trains, before the first of an optimizer that with its ``described`` parameters."""
+        self.has_trained = True
         known.steps += 1
         event.update(self._since_last_step())
-        self._number(known, running.optimizer)
+        if known.number is None:
+            self._number(known, described())
         self._step(event, known)
-        self.last = None if running.is_kept else (event, [parameter.detach() for parameter in parameters])
 
     def _initial_step(self, event: Event, known: KnownOptimizer) -> None:
         """Keep the step until the optimizer is written down, under names that only training may give its parameters."""
@@ -900,18 +949,15 @@ class Recorder:
         self.collectives, self.gradients, self.site = [], [], None
         return found
 
-    def _number(self, known: KnownOptimizer, optimizer: Any) -> None:
+    def _number(self, known: KnownOptimizer, parameters: list[Entry]) -> None:
         """Write an optimizer down at its first step that trains, and the initial steps before that."""
-        if known.number is not None:
-            return
         known.number, self.optimizer_count = self.optimizer_count, self.optimizer_count + 1
-        groups = [] if optimizer is None else optimizer.param_groups
         self._emit(
             {
                 "event": "optimizer",
                 "number": known.number,
                 "type": known.type,
-                "parameters": self._describe(groups),
+                "parameters": parameters,
                 "start": known.start,
             }
         )
@@ -964,7 +1010,7 @@ class Recorder:
         if found is None:
             reduction = _reduction(op) if kind in ("allreduce", "reduce", "reducescatter") else ""
             collective = Collective(kind, reduction, is_exact=not reduction, sent=sent)
-            self._add(collective, (id(caller.f_code), caller.f_lasti, root))
+            self.add(collective, (id(caller.f_code), caller.f_lasti, root))
         else:
             self._helper_collective(function, sent, caller, root, *found)
 
@@ -976,7 +1022,7 @@ class Recorder:
             if gradients:
                 self.gradients.append(Collective(helper.kind, helper.reduction, "gradients", True, gradients))
         elif name == "broadcast_parameters":
-            self._add(Collective("broadcast", "", "state", True, sent), frame)
+            self.add(Collective("broadcast", "", "state", True, sent), frame)
         elif _starts(name, function, frame, caller):
             reduction = _reduction(frame.f_locals.get("op")) if helper.reduction == "op" else helper.reduction
             given = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
@@ -984,9 +1030,9 @@ class Recorder:
             tensors = [given] if has_tensor and helper.purpose == "value" else []
             above = frame.f_back
             site = above and (id(above.f_code), above.f_lasti, root)
-            self._add(Collective(helper.kind, reduction, helper.purpose, True, tensors), site)
+            self.add(Collective(helper.kind, reduction, helper.purpose, True, tensors), site)
 
-    def _add(self, collective: Collective, site: Any) -> None:
+    def add(self, collective: Collective, site: Any) -> None:
         """Broadcasts that one place makes one after the other, as in a loop over a state_dict, are one."""
         is_broadcast = collective.kind == "broadcast" and bool(collective.elements)
         if is_broadcast and site is not None and site == self.site and self.collectives:
@@ -1010,12 +1056,12 @@ class Recorder:
         elif not (caller.f_code.co_name == "backward" and kind == "allgather" and not sent[0].is_floating_point()):
             for tensor in sent if kind not in ("broadcast", "barrier", "join", "object") else [None]:
                 given = sent if tensor is None else [tensor]
-                self._add(Collective(kind, reduction, "value", True, given), (id(caller.f_code), caller.f_lasti, root))
+                self.add(Collective(kind, reduction, "value", True, given), (id(caller.f_code), caller.f_lasti, root))
 
     @_guarded
     def state(self, tensors: Sequence[Tensor]) -> None:
         """Weights or an optimizer's state are given to all ranks."""
-        self._add(Collective("broadcast", "", "state", True, tensors), None)
+        self.add(Collective("broadcast", "", "state", True, tensors), None)
 
     # What is saved, and the end
 
@@ -1028,13 +1074,17 @@ class Recorder:
         self.site = None
         pairs = list(_named_tensors(value))
         names = [name for name, _ in pairs]
+        self.saved(file, names, digests([tensor for _, tensor in pairs]) if pairs else [])
+
+    def saved(self, file: Any, names: Sequence[str], values: Sequence[str]) -> None:
+        """Tensors of these names, with these digests, were saved."""
         self._emit(
             {
                 "event": "save",
                 "file": os.path.basename(os.fsdecode(file)),
-                "tensors": len(pairs),
+                "tensors": len(names),
                 "keys": _digest("\n".join(names).encode()),
-                "values": _digest("".join(digests([tensor for _, tensor in pairs]) if pairs else []).encode()),
+                "values": _digest("".join(values).encode()),
                 "sample": names[:5],
             }
         )
@@ -1064,10 +1114,10 @@ class Recorder:
 
     def _finish(self, error: str) -> None:
         for known in list(self.initial):
-            self._number(known, None)
+            self._number(known, [])
         if self.last is not None:
             event, parameters = self.last
-            self._emit({**event, "gradients": [], "parameters": fingerprints(parameters)})
+            self._emit({**event, "gradients": [], "parameters": parameters()})
         self._emit(
             {
                 "event": "end",
@@ -1090,7 +1140,10 @@ class Recorder:
             new = {name: buffer for name, buffer in held.items() if id(buffer) not in known}
             known.update(map(id, new.values()))
             named.update({f"{name} ({number})" if name in named else name: new[name] for name in new})
-        return dict(zip(named, fingerprints(list(named.values())))) if named else {}
+        found = dict(zip(named, fingerprints(list(named.values())))) if named else {}
+        for framework in self.frameworks:
+            found.update(framework.buffers())
+        return found
 
 
 def _refresh(reference: Any, held: dict[str, Tensor]) -> None:
@@ -1138,18 +1191,20 @@ def _run_started(now: float) -> float:
 # Conditions
 
 
-def conditions(options: Options, device: str, size: int) -> dict[str, str]:
+def conditions(recorder: Recorder, size: int) -> dict[str, str]:
     """What the numbers may depend on besides the program, by name."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch, numpy, seed = sys.modules.get("torch"), sys.modules.get("numpy"), recorder.options.seed
     found = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "numpy": str(getattr(numpy, "__version__", "")),
         "horovod": _horovod_version(),
         "world size": str(size),
-        "seed": "" if options.seed is None else str(options.seed),
-        "device": device,
+        "seed": "" if seed is None else str(seed),
+        "device": recorder.device,
     }
+    for framework in recorder.frameworks:
+        found.update(framework.conditions())
     if torch is not None:
         found.update(_torch_conditions(torch))
     found.update((name, value) for name, value in sorted(os.environ.items()) if ENVIRONMENT.fullmatch(name))
@@ -1176,14 +1231,21 @@ def _horovod_version() -> str:
 
 
 def random_states() -> dict[str, str]:
-    """Digests of the states of the random generators that are loaded."""
-    torch, random, numpy = sys.modules["torch"], sys.modules.get("random"), sys.modules.get("numpy")
-    found = {"torch": digests([torch.get_rng_state()])[0]}
+    """Digests of the states of the random generators of Python and NumPy, if they are loaded."""
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy")
+    found = {}
     if random is not None:
         found["python"] = _digest(repr(random.getstate()).encode())
     if numpy is not None:
         state = numpy.random.get_state()
         found["numpy"] = _digest(state[1].tobytes(), repr(state[2:]).encode())
+    return found
+
+
+def torch_states() -> dict[str, str]:
+    """Digests of the states of PyTorch's random generators."""
+    torch = sys.modules["torch"]
+    found = {"torch": digests([torch.get_rng_state()])[0]}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["cuda"] = digests([torch.cuda.get_rng_state()])[0]
     return found
@@ -1513,6 +1575,7 @@ class Lines:
         self._files: dict[str, set[int]] = {path: set() for path in files}
         self._real = {os.path.realpath(path): path for path in self._files}
         self._by_name: dict[str, set[int] | None] = {}
+        self._origins: dict[str, dict[int, tuple[str, int]]] = {}
         self._left: dict[int, tuple[types.CodeType, set[int]]] = {}
 
     def start(self) -> None:
@@ -1532,8 +1595,19 @@ class Lines:
         """The lines that ran, by file."""
         return {path: sorted(lines) for path, lines in self._files.items()}
 
-    def _of(self, code: types.CodeType) -> set[int] | None:
-        name = code.co_filename
+    def add_origins(self, origins: Mapping[tuple[str, int], tuple[str, int]]) -> None:
+        """Tell which lines of files the lines of files that were made from them stand for."""
+        for (made, line), origin in origins.items() if self._files else ():
+            self._origins.setdefault(made, {})[line] = origin
+
+    def _see(self, name: str, number: int) -> None:
+        if number in self._origins.get(name, ()):
+            name, number = self._origins[name][number]
+        lines = self._of(name)
+        if lines is not None:
+            lines.add(number)
+
+    def _of(self, name: str) -> set[int] | None:
         if name not in self._by_name:
             path = self._real.get(os.path.realpath(name))
             self._by_name[name] = None if path is None else self._files[path]
@@ -1543,9 +1617,7 @@ class Lines:
         tool = next(each for each in (4, 3, 5, 1, 0) if monitoring.get_tool(each) is None)
 
         def line(code: types.CodeType, number: int) -> Any:
-            lines = self._of(code)
-            if lines is not None:
-                lines.add(number)
+            self._see(code.co_filename, number)
             return monitoring.DISABLE
 
         monitoring.use_tool_id(tool, "hvd-migrate")
@@ -1554,10 +1626,9 @@ class Lines:
 
     def _call(self, frame: Frame, event: str, argument: Any) -> Any:
         """Trace a call, if it runs a file that is asked for and has lines that have not been seen."""
-        lines = self._of(frame.f_code)
-        if lines is None:
-            return None
         code = frame.f_code
+        if code.co_filename not in self._origins and self._of(code.co_filename) is None:
+            return None
         if id(code) not in self._left:
             self._left[id(code)] = code, {line for _, line in dis.findlinestarts(code) if line is not None}
         left = self._left[id(code)][1]
@@ -1566,7 +1637,7 @@ class Lines:
 
         def local(frame: Frame, event: str, argument: Any) -> Any:
             if event == "line":
-                lines.add(frame.f_lineno)
+                self._see(code.co_filename, frame.f_lineno)
                 left.discard(frame.f_lineno)
             return local
 
@@ -1601,11 +1672,13 @@ def start(options: Options, is_owner: bool) -> Recorder:
         _recorder.restart(is_owner)
         return _recorder
     _recorder = recorder = Recorder(options, is_owner)
+    sys.modules.setdefault("hvd_migrate_recorder", sys.modules[__name__])  # by that name its other part finds this one
     if options.is_deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     actions: dict[str, Callable[[Any], None]] = {
         "numpy": functools.partial(_when_numpy, recorder),
         "torch": functools.partial(_when_torch, recorder),
+        "tensorflow": functools.partial(_when_tensorflow, recorder),
         "horovod.torch": functools.partial(hook_horovod, recorder),
     }
     _seed(recorder, "random")
@@ -1642,6 +1715,26 @@ def _when_torch(recorder: Recorder, torch: Any) -> None:
     hook_torch(recorder, torch)
 
 
+def _when_tensorflow(recorder: Recorder, tensorflow: Any) -> None:
+    _seed(recorder, "tensorflow")
+    if recorder.options.is_deterministic and recorder.options.seed is not None:  # it refuses to draw without a seed
+        tensorflow.config.experimental.enable_op_determinism()
+    try:
+        if recorder.options.folder:
+            _beside("recorder_tensorflow").hook(recorder, tensorflow)
+    except Exception as error:  # what trains may be PyTorch, with TensorFlow beside it
+        print("hvd-migrate recorder: TensorFlow is not recorded:", error, file=sys.stderr)
+
+
+def _beside(name: str) -> Any:
+    """Load a part of the recorder from the file that lies beside this one."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"hvd_migrate_{name}", path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
 def _be_deterministic(torch: Any) -> None:
     """Do as torch.use_deterministic_algorithms does, which would import the compiler, and that takes a second."""
     torch.backends.cudnn.benchmark = False
@@ -1664,6 +1757,8 @@ def _seed(recorder: Recorder, name: str) -> None:
         sys.modules[name].random.seed(seed % 2**32)
     elif name == "torch" and name in sys.modules:
         sys.modules[name].manual_seed(seed)
+    elif name == "tensorflow" and name in sys.modules:
+        sys.modules[name].random.set_seed(seed)  # Keras draws the seeds of its layers from Python's generator
 
 
 def _hook_exit(recorder: Recorder) -> None:
@@ -1691,7 +1786,7 @@ def _be_forked(recorder: Recorder) -> None:
     place = recorder.place
     recorder.restart(is_owner=False)
     if recorder.place != place:
-        for name in ("random", "numpy", "torch"):
+        for name in ("random", "numpy", "torch", "tensorflow"):
             _seed(recorder, name)
 
 

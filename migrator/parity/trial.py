@@ -172,7 +172,8 @@ class _Between:
         self.again: Side | None = None
         self.groups = edits(*self.texts) if first.side.failure is None else []
         limit = min(migrated.launch.limit, SLOWER * first.outcome.seconds + PATIENCE)
-        self.migrated = Trial(migrated.files, replace(migrated.launch, horovod="stand-in", limit=limit))
+        launch = replace(migrated.launch, horovod="stand-in", is_hybrid=True, limit=limit)
+        self.migrated = Trial(migrated.files, launch)
 
     def without(self, left_out: frozenset[Edit]) -> Answer:
         """Run the program without some edits; the first time that is all of them."""
@@ -230,7 +231,7 @@ def _failure(trial: Trial, outcome: Outcome, trace: Trace) -> Failure | None:
         errors = "\n".join(rank.error for rank in outcome.culprits)
         return Failure(outcome.first_failure, outcome.reason, errors)
     if not trace.ranks:
-        return Failure(None, "it ended well, but no rank of it used PyTorch: nothing was recorded")
+        return Failure(None, "it ended well, but no rank of it used PyTorch or TensorFlow: nothing was recorded")
     places = (trial.files.tree.resolve() / path for path in (*trial.watched, *trial.others))
     if strange := [place for place in places if executed_lines(trace, str(place))]:
         return Failure(None, f"it imports {strange[0]} from the working folder instead of its copy")

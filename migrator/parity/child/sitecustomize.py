@@ -43,6 +43,18 @@ def _redirect(tree: str, copy: str) -> None:
             mapping.update({package: moved(path) for package, path in mapping.items()})
 
 
+def _settle_keras() -> None:
+    """Where Keras 2 is what is installed, do not ask TensorFlow for the package that has it beside Keras 3."""
+    import importlib.metadata
+
+    try:
+        is_old = importlib.metadata.version("keras").startswith("2.")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if is_old and importlib.util.find_spec("tf_keras") is None:
+        del os.environ["TF_USE_LEGACY_KERAS"]
+
+
 def _record() -> None:
     path = os.path.join(os.path.dirname(_HERE), "recorder.py")
     spec = importlib.util.spec_from_file_location("hvd_migrate_recorder", path)
@@ -57,6 +69,8 @@ if _Launchers.folder in sys.path:
     sys.meta_path.insert(0, _Launchers())
 if os.environ.get("HVD_MIGRATE_TREE"):
     _redirect(os.environ["HVD_MIGRATE_TREE"], os.environ["HVD_MIGRATE_COPY"])
+if "TF_USE_LEGACY_KERAS" in os.environ:
+    _settle_keras()
 if any(os.environ.get("HVD_MIGRATE_" + name) for name in ("TRACE", "SEED", "DETERMINISTIC", "BACKEND")):
     try:
         _record()

@@ -18,6 +18,7 @@ CAUSES: tuple[Find, ...] = (
     start.not_broadcast,
     start.initial_step,
     start.original_drift,
+    rounding.other_arithmetic_of_values,
     start.other_random_state,
     start.other_start,
     data.other_batches,
@@ -37,6 +38,7 @@ CAUSES: tuple[Find, ...] = (
 EVEN_SO: tuple[Find, ...] = (gradients.missing_gradient, gradients.clipped, gradients.scaled)
 BESIDE: tuple[Find, ...] = (
     surroundings.not_deterministic,
+    surroundings.other_keras,
     start.never_broadcast,
     gradients.never_reduced,
     updates.other_rate,

@@ -18,6 +18,7 @@ from migrator.parity.evidence import (
     is_mean_of,
     is_near,
     place_of,
+    starts_apart,
 )
 from migrator.parity.trace import Tensor
 
@@ -31,6 +32,8 @@ def not_reduced(evidence: Evidence) -> Reason | None:
         return None
     steps = at_step(evidence.migrated, drift)
     gradients = gradients_at(steps, place_of(evidence.migrated, drift))
+    if not apart(gradients) and starts_apart(evidence.migrated, drift):
+        return None
     if not apart(gradients):
         cause = "learning rates" if differs_by_rank(steps, lambda step: step.rates) else "optimizers' states"
         text = f"ranks of the migrated program part in step {drift.step}, with the same gradients: their {cause} differ"

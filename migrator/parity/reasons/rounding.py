@@ -8,7 +8,10 @@ from migrator.parity.evidence import At, Evidence
 from migrator.parity.trace import Step
 
 HALF = ("float16", "bfloat16")
-ARITHMETIC = frozenset({"platform", "device", "gpu", "torch", "cuda", "threads", "deterministic", "OMP_NUM_THREADS"})
+ARITHMETIC = frozenset(
+    {"platform", "device", "gpu", "torch", "cuda", "threads", "deterministic", "OMP_NUM_THREADS"}
+    | {"tensorflow", "keras", "oneDNN", "TF_ENABLE_ONEDNN_OPTS", "intra-op threads", "TF_NUM_INTRAOP_THREADS"}
+)
 LARGEST_OF_SPARSE = 1e-4
 LEAST_SEVERAL = 2
 
@@ -68,9 +71,22 @@ def many_ranks(evidence: Evidence) -> Reason | None:
 
 
 def other_arithmetic(evidence: Evidence) -> Reason | None:
-    """Rounding in runs that were not made alike."""
+    """Rounding of gradients in runs that were not made alike."""
+    return of_surroundings(evidence) if _rounded(evidence) else None
+
+
+def other_arithmetic_of_values(evidence: Evidence) -> Reason | None:
+    """The same of losses, and of what optimizers make of gradients."""
+    at = evidence.at_first
+    is_value = at and at.difference.kind in ("loss", "parameter")
+    is_rounded = at and at.difference.distance and at.difference.distance.is_rounding
+    return of_surroundings(evidence) if is_value and is_rounded else None
+
+
+def of_surroundings(evidence: Evidence) -> Reason | None:
+    """What is not alike in the two runs and makes numbers round otherwise."""
     other = [each.name for each in evidence.found.conditions if each.name in ARITHMETIC and not each.is_same]
-    if _rounded(evidence) is None or not other:
+    if not other:
         return None
     text = f"the runs differ in {', '.join(other)}, so that the same arithmetic need not round alike"
     return Reason("other-arithmetic", text, is_expected=True)

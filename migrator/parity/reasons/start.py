@@ -6,14 +6,28 @@ from migrator.parity.alignment import PairedOptimizer
 from migrator.parity.comparison import Drift, Reason
 from migrator.parity.conditions import RANDOM_STATE
 from migrator.parity.distance import between_tensors
-from migrator.parity.evidence import Evidence, apart, at_step, collectives_of, differs_by_rank, gradients_at
+from migrator.parity.evidence import (
+    Evidence,
+    apart,
+    at_step,
+    collectives_of,
+    differs_by_rank,
+    gradients_at,
+    starts_apart,
+)
 
 
 def not_broadcast(evidence: Evidence) -> Reason | None:
     """Ranks of the migrated program that start from different weights."""
     drift = evidence.drift("migrated")
-    if drift is None or drift.step > 0:
+    if drift is None or (drift.step > 0 and not starts_apart(evidence.migrated, drift)):
         return None
+    if drift.step > 0:
+        text = (
+            "the ranks of the migrated program start from different weights, as those of the original do, and keep "
+            f"them: the broadcast of rank 0's is missing, which the original makes before step {drift.step}"
+        )
+        return Reason("not-broadcast", text, "HVD204")
     text = (
         "the ranks of the migrated program start from different weights: the broadcast of rank 0's (or the DDP wrap, "
         "which does it) is missing, or comes before the last change of the weights"

@@ -6,6 +6,7 @@ from migrator.parity import collectives
 from migrator.parity.alignment import is_cut_off
 from migrator.parity.comparison import Reason
 from migrator.parity.evidence import Evidence, is_near
+from migrator.parity.reasons.rounding import of_surroundings
 
 
 def not_deterministic(evidence: Evidence) -> Reason | None:
@@ -18,6 +19,18 @@ def not_deterministic(evidence: Evidence) -> Reason | None:
     return Reason(
         "not-deterministic", f"two runs of the original differ from each other too ({size})", is_expected=True
     )
+
+
+def other_keras(evidence: Evidence) -> Reason | None:
+    """Keras 2 on one side, Keras 3 on the other."""
+    found = next((each for each in evidence.found.conditions if each.name == "keras"), None)
+    if found is None or {found.original[:2], found.migrated[:2]} != {"2.", "3."}:
+        return None
+    text = (
+        f"the original trains with Keras {found.original}, the migrated program with Keras {found.migrated}, where "
+        "optimizers, layers and names are others (TF_USE_LEGACY_KERAS=1 asks for Keras 2, the package tf_keras)"
+    )
+    return Reason("other-keras", text, is_expected=True)
 
 
 def other_collective(evidence: Evidence) -> Reason | None:
@@ -103,8 +116,11 @@ def other_keys(evidence: Evidence) -> Reason | None:
 
 def other_buffers(evidence: Evidence) -> Reason | None:
     """Buffers that differ though training does not."""
-    if evidence.first is not None or not evidence.of("buffer"):
+    found = evidence.of("buffer")
+    if evidence.first is not None or found is None:
         return None
+    if found.distance and found.distance.is_rounding and (reason := of_surroundings(evidence)):
+        return reason
     text = (
         "weights are the same, buffers of rank 0 are not: forward passes that move the statistics of BatchNorm differ"
     )
