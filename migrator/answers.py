@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrator import notices
-from migrator.api import Context, Finding, NextStep, RefusalError, Site
+from migrator.api import Context, Finding, NextStep, Note, RefusalError, Site
 from migrator.config import Settings, is_selected
 from migrator.edits import Edit, Replace, Template
 from migrator.layout import Span
@@ -39,20 +39,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers for each module, by its identity, and what a person does after the rewrite."""
+    """The answers for each module, by its identity, what a person does after the rewrite, and what it is for."""
 
     by_module: Mapping[int, Sequence[Answer]]
     next_steps: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
-def ask(files: Sequence[File], registry: Registry, settings: Settings) -> Answers:
+def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: str = "") -> Answers:
     """Run the planners, then the rule of every site."""
     sites = tuple(site for file in files for site in file.found.sites)
     by_symbol: dict[str, list[Site]] = defaultdict(list)
     for site in sites:
         by_symbol[site.symbol].append(site)
     grouped = {symbol: tuple(found) for symbol, found in by_symbol.items()}
-    context = Context(settings, tuple(file.module for file in files), sites, (), grouped)
+    context = Context(settings, tuple(file.module for file in files), sites, (), grouped, keras)
     derived: list[Site] = []
     for plan in registry.planners:
         plans, more = plan(context)
@@ -69,7 +70,8 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings) -> Answer
             found[id(file.module)] += (replace(answer, span=span) for answer in _answer(site, context, registry))
     if settings.partial and any(answer.is_blocked for answers in found.values() for answer in answers):
         found = {module: [_withheld(answer) for answer in answers] for module, answers in found.items()}
-    return Answers(found, tuple(dict.fromkeys(step.text for step in context.plan(NextStep))))
+    steps = dict.fromkeys(step.text for step in context.plan(NextStep))
+    return Answers(found, tuple(steps), tuple(dict.fromkeys(note.text for note in context.plan(Note))))
 
 
 def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer]:

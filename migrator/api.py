@@ -34,6 +34,7 @@ __all__ = [
     "Insert",
     "Module",
     "NextStep",
+    "Note",
     "Reference",
     "RefusalError",
     "Remove",
@@ -238,6 +239,13 @@ class NextStep:
     text: str
 
 
+@dataclass(frozen=True)
+class Note:
+    """A plan that tells a person what the rewrite is for, where that was chosen."""
+
+    text: str
+
+
 def helper_of(item: Helper | str) -> Helper:
     """``item`` as a helper: a name alone is one without features."""
     return Helper(item) if isinstance(item, str) else item
@@ -245,13 +253,17 @@ def helper_of(item: Helper | str) -> Helper:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a rule may know beside its site: the settings, the program's modules and sites, and the plans."""
+    """What a rule may know beside its site: the settings, the program's modules and sites, and the plans.
+
+    ``keras`` says which Keras the settings name, and why.
+    """
 
     settings: Settings
     modules: tuple[Module, ...]
     sites: tuple[Site, ...]
     plans: tuple[object, ...] = ()
     by_symbol: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
+    keras: str = ""
 
     def uses(self, symbol: str) -> tuple[Site, ...]:
         """The program's sites of ``symbol``."""

@@ -23,7 +23,6 @@ from migrator.source import encode
 from migrator.verify import comment_spans
 
 _TODO = re.compile(r"#[ \t]*TODO\((?P<rule>HVD\d+)\): (?P<reason>[^\r\n]*)")
-_KERAS = re.compile(r"horovod\.(tensorflow|keras)\b")
 _IGNORE = re.compile(r"#\s*hvd:\s*ignore\[([^\]]*)\]")
 
 
@@ -63,7 +62,7 @@ class _Migration:
         self.name = _launched([*(file.given for file in files), *(file.given for file in unreadable)])
 
     def outcome(self) -> Outcome:
-        answers = ask(self.files, self.registry, self.settings)
+        answers = ask(self.files, self.registry, self.settings, self.keras)
         partial = self.settings.partial
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
         if partial and any(answer.is_blocked for made in drafts for answer in made.answers):
@@ -81,9 +80,8 @@ class _Migration:
             return Outcome((), tuple(results))
         blocked = any(finding.class_ == "blocked" for finding in findings)
         steps = () if blocked else answers.next_steps
-        notes = (self.keras,) if self.keras and any(_KERAS.match(each.symbol) for each in findings) else ()
         paths = tuple(result.path for result in results)
-        program = ProgramResult(self.name, paths, self.status(blocked, results), steps, notes)
+        program = ProgramResult(self.name, paths, self.status(blocked, results), steps, answers.notes)
         return Outcome(tuple(sorted(shown)), tuple(results), (program,))
 
     def status(self, blocked: bool, results: Sequence[FileResult]) -> ProgramStatus:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from migrator.api import Binding, Module, Scope, Site, cst, definition_of, dotted_name, parameter_of
 
+from .values import is_of_project
+
 _ADDING = ("append", "add", "insert", "setdefault")
 _PASSING = ("list", "tuple", "set", "sorted", "reversed", "iter", "enumerate", "zip", "values", "items", "copy")
 _TAKING = ("get", "pop", "setdefault", "next")
@@ -148,8 +150,8 @@ def _first_names(module: Module, name: str) -> Iterator[tuple[cst.Attribute, cst
 
 def _is_import(name: cst.Name, module: Module) -> bool:
     """Whether ``name`` comes from another file of the program."""
-    symbols = [binding.symbol or "" for binding in module.index.scope_of(name).lookup(name.value)]
-    return any({symbol, symbol.rpartition(".")[0]} & module.project for symbol in symbols)
+    bindings = module.index.scope_of(name).lookup(name.value)
+    return any(is_of_project(binding.symbol or "", module) for binding in bindings)
 
 
 def _attributes_like(target: cst.Attribute, module: Module) -> Iterator[cst.Attribute]:

@@ -108,6 +108,11 @@ def symbol_of(node: cst.CSTNode, module: Module) -> str:
     return f"{found}.{rest}" if rest else found
 
 
+def is_of_project(symbol: str, module: Module) -> bool:
+    """Whether ``symbol`` is a file of the project that is not this one, or what such a file holds."""
+    return bool({symbol, symbol.rpartition(".")[0]} & module.project)
+
+
 def calls_within(node: cst.CSTNode) -> Iterator[cst.Call]:
     """Every call in ``node``."""
     if isinstance(node, cst.Call):

@@ -27,31 +27,32 @@ GRACE = 5.0  # seconds between asking workers to end and killing them
 def main() -> int:
     """Start this host's workers, wait for them, and return the first exit code that is not 0."""
     options = parsed()
-    hosts = [(name, int(slots or 1)) for name, _, slots in (host.partition(":") for host in options.hosts.split(","))]
-    if not options.hosts:
-        hosts = [("localhost", options.np)]
-    with ports(hosts, options.port) as addresses:
-        environments = [
-            worker(local, hosts, options.host_index, addresses) for local in range(hosts[options.host_index][1])
-        ]
-    command = [*([sys.executable] if options.program.endswith(".py") else []), options.program, *options.arguments]
-    workers = [
-        subprocess.Popen(command, env=each, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        for each in environments
-    ]
-    readers = [
-        threading.Thread(target=show, args=(each.stdout, environment["RANK"]), daemon=True)
-        for each, environment in zip(workers, environments)
-    ]
-    for reader in readers:
-        reader.start()
+    hosts = hosts_of(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with ports(hosts, options.port) as addresses:
+        own = range(hosts[options.host_index][1])
+        environments = [worker(local, hosts, options.host_index, addresses) for local in own]
+    command = [*([sys.executable] if options.program.endswith(".py") else []), options.program, *options.arguments]
+    workers, readers = [], []
     try:
+        for each in environments:
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            workers.append(subprocess.Popen(command, env=each, start_new_session=True, **pipes))
+            readers.append(threading.Thread(target=show, args=(workers[-1].stdout, each["RANK"]), daemon=True))
+            readers[-1].start()
         return watched(workers)
     finally:
         end(workers)
         for reader in readers:
             reader.join(GRACE)
+
+
+def hosts_of(options: argparse.Namespace) -> list[tuple[str, int]]:
+    """All hosts by name, with their numbers of workers."""
+    if not options.hosts:
+        return [("localhost", options.np)]
+    parts = (host.partition(":") for host in options.hosts.split(","))
+    return [(name, int(slots or 1)) for name, _, slots in parts]
 
 
 def parsed() -> argparse.Namespace:

@@ -1,8 +1,8 @@
 """HVD107 cross-rank: the number of this host comes from the launcher.
 
 Horovod counts hosts; torchrun counts its agents, one to a host as it is usually started, and exports GROUP_RANK and
-GROUP_WORLD_SIZE. Without a launcher there is one. Under TorchDistributor on a cluster every Spark task is an agent of
-its own.
+GROUP_WORLD_SIZE, as the launcher of TensorFlow workers does. Without a launcher there is one. Under TorchDistributor
+on a cluster every Spark task is an agent of its own.
 
 Example:
 
@@ -36,5 +36,5 @@ def cross_rank(site: Site, context: Context) -> Finding:
     if site.call is not None and site.call.args:
         raise RefusalError(f"{site.short} takes no arguments")
     new = value if site.call is not None else f"lambda: {value}"
-    message = f"{site.short} → {value}, which counts torchrun's agents: one to a host, as a rule"
+    message = f"{site.short} → {value}, which counts the launcher's agents: one to a host, as a rule"
     return site.replace(expression(new), class_="review", message=message, imports=[OS])

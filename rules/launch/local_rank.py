@@ -1,8 +1,9 @@
 """HVD104 local-rank: the rank on this host comes from the launcher.
 
-Horovod asks its controller; torchrun and TorchDistributor export LOCAL_RANK and LOCAL_WORLD_SIZE. Without a launcher
-the program runs alone, as local rank 0 of 1. Under TorchDistributor on a cluster every Spark task is a host of its
-own to torchrun: there the number is right as the index of the device, and 0 on every rank.
+Horovod asks its controller; torchrun, TorchDistributor and the launcher of TensorFlow workers export LOCAL_RANK and
+LOCAL_WORLD_SIZE. Without a launcher the program runs alone, as local rank 0 of 1. Under TorchDistributor on a cluster
+every Spark task is a host of its own to torchrun: there the number is right as the index of the device, and 0 on
+every rank.
 
 Example:
 

@@ -23,6 +23,7 @@ run_on_ranks(main, args=(args,), num_processes=4)
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
 from ..guards import is_main_guard
+from ..tensorflow.names import is_tensorflow
 from ..values import is_constant
 
 TAKEN = ("func", "args", "kwargs", "np", "num_proc", "hosts")
@@ -71,7 +72,7 @@ def run(site: Site, context: Context) -> Finding:
 
 def _launcher(context: Context) -> tuple[str, str, str]:
     """The function that starts ranks of this program, its helper, and what else starts them."""
-    if any(site.symbol.startswith("horovod.tensorflow") for site in context.sites):
+    if is_tensorflow(context):
         return "run_on_workers", "tensorflow.run_on_workers", "the launcher that hvd-migrate places"
     return "run_on_ranks", "run_on_ranks", "torchrun"
 

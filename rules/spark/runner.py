@@ -43,6 +43,8 @@ from migrator.api import (
     rule,
 )
 
+from ..tensorflow.names import is_tensorflow
+
 MIRRORED = Import("spark_tensorflow_distributor", "MirroredStrategyRunner")
 DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
 RUNNER = "sparkdl.HorovodRunner"
@@ -67,11 +69,6 @@ def horovod_runner(site: Site, context: Context) -> Finding:
     if "driver_log_verbosity" in arguments:
         notes.append("driver_log_verbosity goes: all output of the workers is shown")
     return site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
-
-
-def is_tensorflow(context: Context) -> bool:
-    """Whether the program trains with TensorFlow."""
-    return any(site.symbol.startswith(("horovod.tensorflow", "horovod.keras")) for site in context.sites)
 
 
 def _mirrored(arguments: Mapping[str, cst.BaseExpression], site: Site, context: Context) -> Finding:

@@ -59,7 +59,7 @@ UNAVERAGED = (
     "Horovod averages in fit and minimize only, and never averaged these gradients: each worker trains alone, now as "
     "then; average them with hvd.DistributedGradientTape, if that was meant"
 )
-BY_TAPE = "the optimizer applies what the tape has averaged: Horovod's wrapper did nothing here"
+BY_TAPE = "Horovod's wrapper did nothing here: what DistributedGradientTape computes is averaged, and nothing else"
 BOTH = (
     "fit averages the gradients of this optimizer, and the program also applies some itself, which Horovod never "
     "averaged: give it one of the two to do"
@@ -72,10 +72,7 @@ def distributed_optimizer(site: Site, context: Context) -> tuple[Finding, ...]:
     arguments = site.arguments(*PARAMETERS[site.symbol])
     if "optimizer" not in arguments:
         raise RefusalError("the call does not say which optimizer it wraps")
-    reads_operation = site.symbol != IGNORING or symbol_of(arguments.get("op", site.node), site.module).endswith(
-        "Adasum"
-    )
-    asked = arguments if reads_operation else {name: node for name, node in arguments.items() if name != "op"}
+    asked = _read(arguments, site)
     if is_in_scope(context):
         return (unwrapped_optimizer(asked, site, context),)
     options = options_of(asked, site)
@@ -92,6 +89,17 @@ def distributed_optimizer(site: Site, context: Context) -> tuple[Finding, ...]:
     if context.settings.keras != "2":
         perhaps += limits(applied, site)
     return _wrapped(arguments, options, site, context), *perhaps
+
+
+def _read(arguments: Arguments, site: Site) -> Arguments:
+    """The arguments that Horovod reads: of a Keras optimizer, horovod.tensorflow reads ``op`` to refuse Adasum only."""
+    if site.symbol != IGNORING or _operation(arguments, site) == "Adasum":
+        return arguments
+    return {name: node for name, node in arguments.items() if name != "op"}
+
+
+def _operation(arguments: Arguments, site: Site) -> str | None:
+    return OPERATIONS.get(symbol_of(arguments["op"], site.module)) if "op" in arguments else "Average"
 
 
 def _unwrapped(optimizer: cst.BaseExpression, applied: Applied, site: Site, context: Context) -> tuple[Finding, ...]:
@@ -151,11 +159,7 @@ def _is_used_besides(optimizer: cst.BaseExpression, site: Site) -> bool:
 
 
 def _notes(arguments: Arguments, site: Site) -> Iterator[str]:
-    if (
-        site.symbol == IGNORING
-        and "op" in arguments
-        and OPERATIONS.get(symbol_of(arguments["op"], site.module)) != "Average"
-    ):
+    if site.symbol == IGNORING and _operation(arguments, site) != "Average":
         yield "Horovod ignores op here and averages; horovod.tensorflow.keras has a DistributedOptimizer that does not"
     if not is_one(arguments.get("gradient_predivide_factor")):
         yield "gradient_predivide_factor goes: the last digits can differ"

@@ -43,7 +43,7 @@ from migrator.api import (
     rule,
 )
 
-from ..values import calls_within, is_constant
+from ..values import calls_within, is_constant, symbol_of
 from .names import INIT, TF
 from .scope import is_in_scope, join
 from .sessions import used_of_tensorflow_1
@@ -57,6 +57,7 @@ TENSORFLOW_1 = (
     "the program is one of TensorFlow 1 ({named}): move it to TensorFlow 2 first, as hvd-migrate explain HVD831 says"
 )
 # Calls that set something without running an operation.
+OF_TENSORFLOW = re.compile(r"(tensorflow|keras|tf_keras)\b")
 HARMLESS = re.compile(
     r"\.(config|logging|autograph|datasets|gfile|Input)\b|\.(set_\w+|enable_\w+|get_logger|list_\w+)$"
 )
@@ -157,8 +158,8 @@ def _grows(call: cst.Call) -> bool:
 def _runs_tensorflow(statement: cst.CSTNode, module: Module) -> bool:
     if _is_definition(statement):
         return False
-    names = [dotted_name(call.func) for call in calls_within(statement)]
-    return any(name.partition(".")[0] in ("tf", "tensorflow", "keras") and not HARMLESS.search(name) for name in names)
+    symbols = [symbol_of(call.func, module) for call in calls_within(statement)]
+    return any(OF_TENSORFLOW.match(symbol) and not HARMLESS.search(symbol) for symbol in symbols)
 
 
 def _is_definition(statement: cst.CSTNode) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from migrator.api import Context, Finding, Module, Site, cst, dotted_name
 
-from ..values import is_constant, possible_values, symbol_of
+from ..values import is_constant, is_of_project, possible_values, symbol_of
 from .applied import Applied
 from .options import is_one
 
@@ -45,8 +45,7 @@ def _is_of_another_file(compile_: cst.Call, module: Module) -> bool:
     """Whether the model that is compiled is made by a class or function of a file of the project."""
     model = compile_.func.value if isinstance(compile_.func, cst.Attribute) else compile_
     values = (value for value in possible_values(model, module) if isinstance(value, cst.Call))
-    makers = [symbol_of(value.func, module) for value in values]
-    return any({maker, maker.rpartition(".")[0]} & module.project for maker in makers)
+    return any(is_of_project(symbol_of(value.func, module), module) for value in values)
 
 
 def is_scaled_by_compile(site: Site, context: Context) -> bool:

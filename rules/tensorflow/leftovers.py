@@ -22,6 +22,8 @@ from collections.abc import Iterable, Iterator
 
 from migrator.api import Context, Drop, Finding, Module, Site, cst, planner, rule
 
+from .names import is_tensorflow
+
 ARGUMENT = "horovod.tensorflow.keras.compile.experimental_run_tf_function"
 KEYWORD = "experimental_run_tf_function"
 
@@ -38,7 +40,7 @@ def argument(site: Site, context: Context) -> Finding:
 @planner
 def plan_leftovers(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Find the calls of ``compile`` that are given it."""
-    if not any(site.symbol.startswith(("horovod.tensorflow", "horovod.keras")) for site in context.sites):
+    if not is_tensorflow(context):
         return (), ()
     return (), [site for module in context.modules for site in _given(module)]
 

@@ -10,7 +10,9 @@ Horovod is migrated.
 
 from collections.abc import Iterator
 
-from migrator.api import Context, Finding, Module, RefusalError, Site, cst, dotted_name, rule
+from migrator.api import Context, Finding, Module, RefusalError, Site, cst, rule
+
+from ..values import symbol_of
 
 MARKS = (
     "Session", "InteractiveSession", "MonitoredTrainingSession", "ConfigProto", "set_session", "get_session",
@@ -44,9 +46,11 @@ def sessions(site: Site, context: Context) -> Finding:
 def used_of_tensorflow_1(module: Module) -> Iterator[str]:
     """What a file uses of TensorFlow 1's sessions and graphs, each as it is written there."""
     nodes = [node for name in MARKS for node in module.index.attributes[name]]
-    nodes += [node for name in OF_TENSORFLOW for node in module.index.attributes[name] if _is_of_tensorflow(node)]
+    nodes += [
+        node for name in OF_TENSORFLOW for node in module.index.attributes[name] if _is_of_tensorflow(node, module)
+    ]
     yield from dict.fromkeys(module.source(node).strip() for node in nodes)
 
 
-def _is_of_tensorflow(node: cst.Attribute) -> bool:
-    return dotted_name(node).partition(".")[0] in ("tf", "tf1", "tensorflow")
+def _is_of_tensorflow(node: cst.Attribute, module: Module) -> bool:
+    return symbol_of(node, module).partition(".")[0] == "tensorflow"

@@ -9,7 +9,7 @@ from typing import Literal
 from migrator.api import Index, Module, Scope, Site, children_of, cst, dotted_name, parameter_of
 
 from ..guards import calls_of, runs_on_some_ranks
-from ..values import is_constant, symbol_of
+from ..values import is_constant, is_of_project, symbol_of
 from .functions import local_function
 from .gradient_free import is_without_gradients
 
@@ -292,8 +292,7 @@ def doubts_about_class(value: cst.BaseExpression | None, module: Module) -> Iter
     if name.rpartition(".")[2] in WRAPPERS:
         yield f"the model is wrapped by {name.rpartition('.')[2]} already"
     symbols = {b.symbol for b in module.index.scope_of(value).lookup(name.partition(".")[0]) if b.symbol is not None}
-    holders = {symbol.rpartition(".")[0] for symbol in symbols} | symbols
-    if holders & module.project:
+    if any(is_of_project(symbol, module) for symbol in symbols):
         yield f"what {name}() builds is in another file of the project"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from migrator.api import Context, Module, Site, cst, definition_of, dotted_name
 
-from ..values import possible_values, symbol_of
+from ..values import is_of_project, possible_values, symbol_of
 from .functions import local_function
 
 if TYPE_CHECKING:
@@ -440,8 +440,7 @@ def _is_foreign(node: cst.BaseExpression, module: Module) -> bool:
 
 def _makes_no_optimizer(maker: str, module: Module) -> bool:
     """Whether ``maker`` is of a library, and neither an optimizer of PyTorch nor Horovod."""
-    own = {maker.rpartition(".")[0], maker} & module.project
-    return bool(maker) and not maker.startswith(("torch.optim.", "horovod.")) and not own
+    return bool(maker) and not maker.startswith(("torch.optim.", "horovod.")) and not is_of_project(maker, module)
 
 
 def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:

@@ -6,12 +6,13 @@ Horovod is deterministic. The rules of this package read the plan and decide not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
 
+from ..launch.scripts import started
 from ..values import is_zero, possible_values
 from .apex import copying_levels
 from .model_uses import Uses
@@ -245,7 +246,5 @@ def _next_steps(context: Context) -> Iterator[NextStep]:
     """How each program that joins the process group is started now."""
     if context.uses(RUNNER):
         return
-    starting: Sequence[Site] = context.uses("horovod.torch.init")
-    scripts = [module.path for module in context.modules if "__main__" in module.text] if starting else []
-    for path in dict.fromkeys(scripts or [site.module.path for site in starting]):
+    for path in started(context, context.uses("horovod.torch.init")):
         yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")
