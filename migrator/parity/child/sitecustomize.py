@@ -1,9 +1,11 @@
 """What Python loads at its start in the processes of a recorded run; it stands first on PYTHONPATH."""
 
+import atexit
 import importlib.machinery
 import importlib.util
 import os
 import sys
+import time
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -55,6 +57,17 @@ def _settle_keras() -> None:
         del os.environ["TF_USE_LEGACY_KERAS"]
 
 
+def _let_go() -> None:
+    """Wait until the threads of a process group have let go of their tensors.
+
+    One that drops the last reference to a tensor while Python ends must take its lock, cannot, and takes the process
+    down: "terminate called without an active exception".
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        time.sleep(0.1)
+
+
 def _record() -> None:
     path = os.path.join(os.path.dirname(_HERE), "recorder.py")
     spec = importlib.util.spec_from_file_location("hvd_migrate_recorder", path)
@@ -64,6 +77,7 @@ def _record() -> None:
     module.start_from_environment()
 
 
+atexit.register(_let_go)
 _load_shadowed()
 if _Launchers.folder in sys.path:
     sys.meta_path.insert(0, _Launchers())
