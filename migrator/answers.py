@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrator import notices
-from migrator.api import Context, Finding, NextStep, Note, RefusalError, Site
+from migrator.api import Context, Finding, Needs, NextStep, Note, RefusalError, Site, StartedBy
 from migrator.config import Settings, is_selected
 from migrator.edits import Edit, Replace, Template
 from migrator.layout import Span
@@ -39,11 +39,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers for each module, by its identity, what a person does after the rewrite, and what it is for."""
+    """The answers for each module, by its identity, what a person does after the rewrite, and what it is for.
+
+    ``launchers`` and ``requirements`` are what starts the program now, and what it needs.
+    """
 
     by_module: Mapping[int, Sequence[Answer]]
     next_steps: tuple[str, ...]
     notes: tuple[str, ...]
+    launchers: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
 
 
 def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: str = "") -> Answers:
@@ -70,8 +75,13 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: st
             found[id(file.module)] += (replace(answer, span=span) for answer in _answer(site, context, registry))
     if settings.partial and any(answer.is_blocked for answers in found.values() for answer in answers):
         found = {module: [_withheld(answer) for answer in answers] for module, answers in found.items()}
-    steps = dict.fromkeys(step.text for step in context.plan(NextStep))
-    return Answers(found, tuple(steps), tuple(dict.fromkeys(note.text for note in context.plan(Note))))
+    return Answers(
+        found,
+        tuple(dict.fromkeys(step.text for step in context.plan(NextStep))),
+        tuple(dict.fromkeys(note.text for note in context.plan(Note))),
+        tuple(dict.fromkeys(plan.launcher for plan in context.plan(StartedBy))),
+        tuple(dict.fromkeys(plan.requirement for plan in context.plan(Needs))),
+    )
 
 
 def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import libcst as cst
@@ -17,14 +18,19 @@ from migrator.bindings import Binding, Index, Reference, Scope, children_of, dot
 from migrator.calls import Definition, Functions, definition_of, parameter_of
 from migrator.config import Settings
 from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template, Unwrap
-from migrator.registry import REGISTRY, Answer, Rule, documentation_of
+from migrator.layout import Span
+from migrator.registry import REGISTRY, Answer, FileAnswer, Rule, documentation_of
 from migrator.result import Class
+from migrator.textfiles.document import Command, Document, TextEdit, Variable, Word, reworded
+from migrator.textfiles.surroundings import Moved, Script, Surroundings
 
 __all__ = [
     "Binding",
     "Class",
+    "Command",
     "Context",
     "Definition",
+    "Document",
     "Drop",
     "Edit",
     "Finding",
@@ -33,6 +39,8 @@ __all__ = [
     "Index",
     "Insert",
     "Module",
+    "Moved",
+    "Needs",
     "NextStep",
     "Note",
     "Reference",
@@ -40,9 +48,17 @@ __all__ = [
     "Remove",
     "Replace",
     "Scope",
+    "Script",
     "Site",
+    "Span",
+    "StartedBy",
+    "Surroundings",
     "Template",
+    "TextEdit",
+    "TextFinding",
     "Unwrap",
+    "Variable",
+    "Word",
     "also_known_as",
     "answers_for",
     "children_of",
@@ -50,8 +66,10 @@ __all__ = [
     "definition_of",
     "dotted_name",
     "expression",
+    "file_rule",
     "parameter_of",
     "planner",
+    "reworded",
     "rule",
 ]
 
@@ -80,6 +98,22 @@ class Finding:
     edits: tuple[Edit, ...] = ()
     imports: tuple[Import, ...] = ()
     helpers: tuple[Helper, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextFinding:
+    """What a rule says of a place in a file beside the code, with its edits.
+
+    The file moves only if ``programs`` did. ``launchers`` are folders into which a launcher is put.
+    """
+
+    span: Span
+    class_: Class
+    message: str
+    edits: tuple[TextEdit, ...] = ()
+    programs: tuple[Moved, ...] = ()
+    launchers: tuple[Path, ...] = ()
+    symbol: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +274,20 @@ class NextStep:
 
 
 @dataclass(frozen=True)
+class StartedBy:
+    """A plan that names what starts the program now: ``torchrun``, ``launch_workers.py``, ``python``."""
+
+    launcher: str
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A plan that names a distribution, as in requirements, that the program needs after the rewrite."""
+
+    requirement: str
+
+
+@dataclass(frozen=True)
 class Note:
     """A plan that tells a person what the rewrite is for, where that was chosen."""
 
@@ -294,6 +342,18 @@ def rule(id: str, name: str, *, symbols: Sequence[str]) -> Callable[[Answer], An
 
     def register(answer: Answer) -> Answer:
         REGISTRY.add(Rule(id, name, tuple(symbols), answer, documentation_of(answer)))
+        return answer
+
+    return register
+
+
+def file_rule(id: str, name: str) -> Callable[[FileAnswer], FileAnswer]:
+    """Register a function as a rule for files beside the code; it is asked of each."""
+
+    def register(answer: FileAnswer) -> FileAnswer:
+        rule = Rule(id, name, (), None, documentation_of(answer))
+        REGISTRY.add(rule)
+        REGISTRY.of_files.append((rule, answer))
         return answer
 
     return register

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrator.config import Settings, SettingsError
+from migrator.textfiles.kinds import kind_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -20,9 +21,8 @@ _WORDS = (b"hvd", b"sparkdl", *_LAUNCHERS, b"TODO(HVD")
 MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *map(re.escape, _WORDS))))
 JOURNAL = ".hvd-migrate-journal.json"
 
+_STARTERS = (b"mpirun", b"mpiexec", b"MPIJob")
 _PYTHON = (".py", ".pyw")
-_OTHER = (".ipynb", ".sh", ".bash", ".yml", ".yaml", ".txt", ".toml", ".cfg", ".ini", ".mk")
-_OTHER_NAMES = frozenset({"Makefile", "Pipfile"})
 _SKIPPED = frozenset(
     {
         *(".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".mypy_cache", ".eggs"),
@@ -64,7 +64,7 @@ class _Walk:
     journals: set[str] = field(default_factory=set)
 
     def take(self, path: str, name: str) -> None:
-        (self.others if not name.endswith(_PYTHON) and _is_other(name) else self.files).add(path)
+        (self.others if not name.endswith(_PYTHON) and kind_of(name) else self.files).add(path)
 
     def fail(self, path: str, error: OSError) -> None:
         self.problems.add(Problem(Path(path), explain(error)))
@@ -108,15 +108,22 @@ def mentions_horovod(data: bytes) -> bool:
     return any(word in data for word in _WORDS) or b"horovod" in data.lower()
 
 
-def scan(files: Sequence[Path]) -> Iterator[tuple[Path, bytes | OSError]]:
-    """Each file that mentions Horovod, with its bytes, and each that cannot be read, with the error."""
+def mentions_launcher(data: bytes) -> bool:
+    """Whether a file beside the code names Horovod, or what starts its ranks."""
+    return mentions_horovod(data) or any(word in data for word in _STARTERS)
+
+
+def scan(
+    files: Sequence[Path], mentions: Callable[[bytes], bool] = mentions_horovod
+) -> Iterator[tuple[Path, bytes | OSError]]:
+    """Each file that ``mentions`` Horovod, with its bytes, and each that cannot be read, with the error."""
     for path in files:
         try:
             data = read(path)
         except OSError as error:
             yield path, error
         else:
-            if mentions_horovod(data):
+            if mentions(data):
                 yield path, data
 
 
@@ -138,10 +145,6 @@ def _sorted(paths: Collection[str]) -> tuple[Path, ...]:
     return tuple(Path(path) for path in sorted(paths, key=lambda path: path.split(os.sep)))
 
 
-def _is_other(name: str) -> bool:
-    return name.endswith(_OTHER) or name in _OTHER_NAMES or name.startswith("Dockerfile")
-
-
 def _walk_tree(root: str, walk: _Walk) -> None:
     pending = [(root, _rules_above(root, walk))]
     while pending:
@@ -154,7 +157,7 @@ def _walk_tree(root: str, walk: _Walk) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     if not _is_skipped(entry) and not _is_ignored(entry.path, True, rules, walk):
                         pending.append((entry.path, rules))
-                elif entry.name.endswith(_PYTHON) or _is_other(entry.name):
+                elif entry.name.endswith(_PYTHON) or kind_of(entry.name):
                     _take(entry, rules, walk)
         except OSError as error:
             walk.fail(folder, error)

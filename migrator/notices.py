@@ -81,8 +81,8 @@ _PAGES = {
     ),
     OTHER_KIND: (
         "other-kind",
-        "a file that is not a Python module mentions Horovod",
-        "Launch scripts, notebooks, requirements and job descriptions are named, not rewritten: change them by\nhand.",
+        "a file beside the code mentions Horovod",
+        "A text that names Horovod, and neither starts nor installs anything with it, is named and left as it is.",
     ),
     UNKNOWN: (
         "no-rule",

@@ -79,7 +79,7 @@ def related(
         found |= more
         growing = bool(more)
     for path, data in using.items():
-        for target in _imported_files(path, data):
+        for target in imported_files(path, data):
             content = read(target) if target not in using and target not in found else None
             if content and _ASKING.search(content):
                 found[target] = content
@@ -110,7 +110,7 @@ def _taker(
     if not data or not any(stem in data for stem in stems):
         return None
     words = {_STAR, *re.findall(rb"\w+", data)}
-    takes = any(exported.get(target, set()) & words for target in _imported_files(path, data))
+    takes = any(exported.get(target, set()) & words for target in imported_files(path, data))
     return data if takes or any(_names_from(path, data, exported)) else None
 
 
@@ -130,7 +130,8 @@ def _bound_by(names: bytes) -> Iterator[bytes]:
     yield from (local or name for name, local in re.findall(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?", names))
 
 
-def _imported_files(path: Path, data: bytes) -> Iterator[Path]:
+def imported_files(path: Path, data: bytes) -> Iterator[Path]:
+    """The files of the project that a file imports, Horovod's own modules aside."""
     names = (name for name in set(imported_modules(data)) if name.partition(".")[0] not in LIBRARIES)
     found = (locate(path, name, root_of_cached(path)) for name in names)
     return (target for target in found if target is not None and target != path)
@@ -198,7 +199,7 @@ def _targets(
     reach: Callable[[Path, Path], tuple[Path, ...]],
     using: Mapping[Path, bytes],
 ) -> Iterator[Path]:
-    for target in _imported_files(path, data):
+    for target in imported_files(path, data):
         if target in using:
             yield target
         else:

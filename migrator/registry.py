@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from migrator.api import Context, Finding, Planner, Site
+    from migrator.api import Context, Document, Finding, Planner, Site, Surroundings, TextFinding
 
 Answer = Callable[["Site", "Context"], "Finding | tuple[Finding, ...]"]
+FileAnswer = Callable[["Document", "Surroundings"], "Iterable[TextFinding]"]
 ENTRY_POINT_GROUP = "hvd_migrate.rules"
 
 
@@ -36,11 +37,12 @@ class Rule:
 
 @dataclass
 class Registry:
-    """Every rule by symbol, the planners, and the names under which one symbol is also known."""
+    """Every rule by symbol, those for files beside the code, the planners, and other names of symbols."""
 
     rules: dict[str, Rule] = field(default_factory=dict)
     by_symbol: dict[str, Rule] = field(default_factory=dict)
     planners: list[Planner] = field(default_factory=list)
+    of_files: list[tuple[Rule, FileAnswer]] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
     roots: set[str] = field(default_factory=set)
 
@@ -73,7 +75,7 @@ class Registry:
 REGISTRY = Registry()
 
 
-def documentation_of(answer: Answer) -> str:
+def documentation_of(answer: Answer | FileAnswer) -> str:
     """The docstring of the rule, or of its module where the function has none."""
     own = inspect.getdoc(answer)
     return own or inspect.getdoc(inspect.getmodule(answer)) or ""

@@ -54,6 +54,22 @@ def decode(path: str, data: bytes) -> Source:
     return source
 
 
+def decode_text(path: str, data: bytes) -> Source:
+    """The text of a file that is not Python: UTF-8, or else one character for each byte, whatever was meant.
+
+    Raises SourceError where it is not text.
+    """
+    if b"\0" in data:
+        raise SourceError(_line_at(data, data.index(b"\0")), "contains a NUL byte")
+    bom = data.startswith(codecs.BOM_UTF8)
+    skip = len(codecs.BOM_UTF8) if bom else 0
+    try:
+        text, encoding = data[skip:].decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = data[skip:].decode("latin-1"), "latin-1"
+    return Source(path, data, text, encoding, bom, _newline(text))
+
+
 def encode(source: Source, text: str) -> bytes:
     """The bytes of ``text`` in the encoding of ``source``; ``encode(source, source.text) == source.data``.
 

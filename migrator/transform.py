@@ -28,11 +28,13 @@ _IGNORE = re.compile(r"#\s*hvd:\s*ignore\[([^\]]*)\]")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one program."""
+    """What became of one program; ``launchers`` and ``requirements`` are what starts it now, and what it needs."""
 
     findings: tuple[Diagnostic, ...]
     files: tuple[FileResult, ...]
     programs: tuple[ProgramResult, ...] = ()
+    launchers: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
 
 
 def migrate_program(inputs: Sequence[Input], settings: Settings) -> Outcome:
@@ -77,12 +79,12 @@ class _Migration:
         shown = [f for f in findings if (f.path, f.line, f.rule) not in self.ignores]
         shown += self.unused_ignores({(f.path, f.line, f.rule) for f in findings})
         if not shown and not findings:
-            return Outcome((), tuple(results))
+            return Outcome((), tuple(results), (), answers.launchers, answers.requirements)
         blocked = any(finding.class_ == "blocked" for finding in findings)
         steps = () if blocked else answers.next_steps
         paths = tuple(result.path for result in results)
         program = ProgramResult(self.name, paths, self.status(blocked, results), steps, answers.notes)
-        return Outcome(tuple(sorted(shown)), tuple(results), (program,))
+        return Outcome(tuple(sorted(shown)), tuple(results), (program,), answers.launchers, answers.requirements)
 
     def status(self, blocked: bool, results: Sequence[FileResult]) -> ProgramStatus:
         changed = any(result.status == "changed" for result in results)

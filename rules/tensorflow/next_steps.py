@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from migrator.api import Context, NextStep, Note, Site, planner
+from migrator.api import Context, NextStep, Note, Site, StartedBy, planner
 
 from ..launch.scripts import started
 from .names import INIT, RUNNER, is_tensorflow
@@ -17,4 +17,5 @@ def plan_next_steps(context: Context) -> tuple[Iterable[object], Iterable[Site]]
     """Say which Keras the program is written for, and how it is started now."""
     notes = [Note(context.keras)] if context.keras and is_tensorflow(context) else []
     starting = () if context.uses(RUNNER) else context.uses(INIT)
-    return [*notes, *(NextStep(LAUNCH.format(path=path)) for path in started(context, starting))], ()
+    by = [StartedBy("launch_workers.py")] if starting else []
+    return [*notes, *by, *(NextStep(LAUNCH.format(path=path)) for path in started(context, starting))], ()

@@ -10,7 +10,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from migrator.api import Context, Module, NextStep, RefusalError, Scope, Site, cst, dotted_name, planner
+from migrator.api import (
+    Context,
+    Module,
+    NextStep,
+    RefusalError,
+    Scope,
+    Site,
+    StartedBy,
+    cst,
+    dotted_name,
+    planner,
+)
 
 from ..launch.scripts import started
 from ..values import is_zero, possible_values
@@ -242,9 +253,11 @@ def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
     return origin.module.index.scope_of(node)
 
 
-def _next_steps(context: Context) -> Iterator[NextStep]:
+def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
     """How each program that joins the process group is started now."""
     if context.uses(RUNNER):
         return
+    if context.uses("horovod.torch.init"):
+        yield StartedBy("torchrun")
     for path in started(context, context.uses("horovod.torch.init")):
         yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")

@@ -1,0 +1,44 @@
+"""What a file beside the code is, by its name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal[
+    "conda", "dockerfile", "lock", "makefile", "markdown", "pipfile", "prose", "pyproject", "requirements", "setup.cfg",
+    "shell", "yaml",
+]  # fmt: skip
+
+_BY_NAME: dict[str, Kind] = {
+    "makefile": "makefile",
+    "gnumakefile": "makefile",
+    "pipfile": "pipfile",
+    "pyproject.toml": "pyproject",
+    "setup.cfg": "setup.cfg",
+    "pipfile.lock": "lock",
+    "poetry.lock": "lock",
+    "uv.lock": "lock",
+    "pdm.lock": "lock",
+}
+_BY_EXTENSION: dict[str, Kind] = {
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "lsf"), "shell"),
+    **dict.fromkeys(("mk", "mak"), "makefile"),
+    **dict.fromkeys(("yml", "yaml"), "yaml"),
+    **dict.fromkeys(("md", "markdown"), "markdown"),
+    **dict.fromkeys(("ipynb", "rst", "toml", "cfg", "ini", "txt"), "prose"),
+    "dockerfile": "dockerfile",
+}
+_OF_REQUIREMENTS = ("requirement", "constraint", "reqs")
+
+
+def kind_of(name: str) -> Kind | None:
+    """The kind of the file called ``name``; None for one that is not read."""
+    low = name.lower()
+    extension = low.rpartition(".")[2] if "." in low else ""
+    if low in _BY_NAME:
+        return _BY_NAME[low]
+    if low.startswith(("dockerfile", "containerfile")) and extension not in ("py", "md"):
+        return "dockerfile"
+    if extension in ("txt", "in") and any(part in low for part in _OF_REQUIREMENTS):
+        return "requirements"
+    return _BY_EXTENSION.get(extension)

@@ -1,0 +1,116 @@
+"""What a file beside the code may know of the programs that the run migrates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from migrator.files import mentions_horovod
+from migrator.program import imported_files, imported_modules, root_of_cached
+from migrator.result import ProgramStatus
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A program of the run: its files, what became of it, what starts it now, and what it needs to be installed."""
+
+    name: str
+    files: frozenset[Path]
+    status: ProgramStatus
+    launchers: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+
+    @property
+    def is_migrated(self) -> bool:
+        """Whether nothing of it uses Horovod after the run."""
+        return self.status in ("migrated", "clean")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script that a command starts: the file, the folder that the command runs in, and its program in this run.
+
+    ``uses_horovod`` says that it does, itself or through what it imports, whether the run has its program or not.
+    """
+
+    file: Path
+    folder: Path
+    program: Moved | None
+    uses_horovod: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The programs of the run, every Python file that it found, and how to read one."""
+
+    programs: tuple[Moved, ...] = ()
+    files: tuple[Path, ...] = ()
+    read: Callable[[Path], bytes | None] = field(default=lambda path: None)
+
+    def script(self, document: Path, name: str, *, is_module: bool = False) -> Script | None:
+        """The script or module that a command of ``document`` calls ``name``; None where it cannot be told."""
+        parts = PurePosixPath(name.replace(".", "/") + ".py" if is_module else name).parts
+        parts = tuple(part for part in parts if part not in ("/", ".") and not part.startswith("$"))
+        if not parts or not parts[-1].endswith(".py"):
+            return None
+        found = self._beside(document, parts) or self._by_name(document, parts)
+        if found is None:
+            return None
+        file, folder = found
+        reached = [p for p in self.programs if file in p.files] or self._reached(file)
+        program = reached[0] if reached else None
+        return Script(file, folder, program, program is not None or self._mentions(file))
+
+    def around(self, document: Path) -> tuple[Moved, ...]:
+        """The programs that a file installs things for: those below its folder, else those of its project."""
+        below = tuple(p for p in self.programs if any(f.is_relative_to(document.parent) for f in p.files))
+        root = root_of_cached(document)
+        return below or tuple(p for p in self.programs if any(root_of_cached(f) == root for f in p.files))
+
+    def framework(self, file: Path) -> str:
+        """The launcher that suits what a script trains with, told from its imports: for want of a program."""
+        names = {name.partition(".")[0] for name in imported_modules(self.read(file) or b"")}
+        return "launch_workers.py" if names & {"tensorflow", "keras"} and "torch" not in names else "torchrun"
+
+    def _beside(self, document: Path, parts: Sequence[str]) -> tuple[Path, Path] | None:
+        root = root_of_cached(document)
+        for folder in document.parents:
+            file = folder.joinpath(*parts)
+            if file in self._known or self.read(file) is not None:
+                return file, folder
+            if folder == root:
+                break
+        return None
+
+    def _by_name(self, document: Path, parts: Sequence[str]) -> tuple[Path, Path] | None:
+        """The file of the run whose path ends as ``parts`` does, as far as they go: images hold copies elsewhere."""
+        for start in range(len(parts)):
+            tail = tuple(parts[start:])
+            named = [file for file in self.files if file.parts[-len(tail) :] == tail]
+            if len(named) == 1:
+                return named[0], named[0].parents[len(tail) - 1]
+            if named:
+                return None
+        return None
+
+    @cached_property
+    def _known(self) -> frozenset[Path]:
+        return frozenset(self.files)
+
+    def _reached(self, file: Path) -> list[Moved]:
+        """The programs of which a file imports something, itself or through others."""
+        return [p for p in self.programs if not p.files.isdisjoint(self._imported(file))]
+
+    def _imported(self, file: Path) -> Iterator[Path]:
+        waiting, seen = [file], {file}
+        while waiting:
+            here = waiting.pop()
+            yield here
+            more = set(imported_files(here, self.read(here) or b"")) - seen
+            seen |= more
+            waiting += more
+
+    def _mentions(self, file: Path) -> bool:
+        return any(mentions_horovod(self.read(each) or b"") for each in self._imported(file))

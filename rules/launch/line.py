@@ -1,0 +1,272 @@
+"""A line that starts ranks with horovodrun or mpirun, token by token, and the line that starts them now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from migrator.api import RefusalError, Word
+
+from .options import ELASTIC, HOROVODRUN, INSTEAD, LAUNCHERS, MPIRUN
+
+PORT = 29400
+ON_EACH = "start torchrun on each, with --nnodes and --rdzv-endpoint"
+HERE = ("localhost", "127.0.0.1", "$(hostname)", "$HOSTNAME", "${HOSTNAME}", "`hostname`", "$(hostname -s)")
+_PYTHON = ("python", "python3", "pythonw")
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a launcher starts: its interpreter with options, and the script, module or other command with arguments.
+
+    ``script`` is the file's or, where ``is_module``, the module's name; None for another command.
+    """
+
+    interpreter: Word | None
+    options: tuple[Word, ...]
+    program: tuple[Word, ...]
+    script: str | None = None
+    is_module: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A launcher with its options by name, in order, and what it starts."""
+
+    launcher: str
+    options: tuple[tuple[str, tuple[Word, ...]], ...]
+    started: Started
+
+    def values(self, name: str) -> list[tuple[Word, ...]]:
+        """What each option called ``name`` was given."""
+        return [values for option, values in self.options if option == name]
+
+    def value(self, name: str) -> Word | None:
+        """The last value of an option, None without it."""
+        found = self.values(name)
+        return found[-1][0] if found else None
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The words of the new line, the variables to set for it, and what a person should know."""
+
+    words: tuple[Word | str, ...]
+    environment: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def launcher_of(word: Word) -> str:
+    """The launcher that a word names, or nothing."""
+    name = word.value.rpartition("/")[2]
+    return name if name in LAUNCHERS else ""
+
+
+def read_line(words: Sequence[Word]) -> Line:
+    """A line from its launcher on. Raises RefusalError for an option that is not known."""
+    launcher = launcher_of(words[0])
+    if any(word.value == ":" for word in words):
+        raise RefusalError("the line starts several programs at once: start each by its own launcher")
+    known = HOROVODRUN if launcher == "horovodrun" else MPIRUN
+    options: list[tuple[str, tuple[Word, ...]]] = []
+    position = 1
+    while position < len(words) and words[position].value.startswith("-"):
+        name, glued = _split(words[position])
+        if name not in known:
+            raise RefusalError(f"{launcher}'s option {name} is not known here")
+        canonical, number = known[name]
+        number -= glued is not None
+        following = words[position + 1 : position + 1 + number]
+        if len(following) < number:
+            raise RefusalError(f"{launcher}'s option {name} has no value")
+        options.append((canonical, (*([glued] if glued else []), *following)))
+        position += 1 + number
+    return Line(launcher, tuple(options), _started(words[position:]))
+
+
+def _split(word: Word) -> tuple[str, Word | None]:
+    """An option's name, and the value that is written in the same word."""
+    name, equals, value = word.value.partition("=")
+    if not equals:
+        return name, None
+    return name, Word(word.text.partition("=")[2], value, word.span, word.is_literal)
+
+
+def _started(words: Sequence[Word]) -> Started:
+    if not words or not is_python(words[0]):
+        script = words[0].value if words and words[0].value.endswith(".py") else None
+        return Started(None, (), tuple(words), script)
+    position = 1
+    while position < len(words) and words[position].value.startswith("-") and words[position].value not in ("-m", "-c"):
+        position += 2 if words[position].value in ("-W", "-X") else 1
+    options, program = tuple(words[1:position]), tuple(words[position:])
+    if not program or program[0].value == "-c":
+        return Started(None, (), tuple(words))
+    is_module = program[0].value == "-m"
+    script = program[is_module].value if len(program) > is_module else None
+    return Started(words[0], options, program, script, is_module)
+
+
+def is_python(word: Word) -> bool:
+    """Whether a word names an interpreter: ``python3.8``, a path to one, or a variable called so."""
+    name = word.value.rpartition("/")[2]
+    if not word.is_literal:
+        return "python" in word.value.lower().strip("\"'${}()").split(":")[0]
+    return name.rstrip("0123456789.") in _PYTHON
+
+
+def torchrun(line: Line) -> Translation:
+    """The line with torchrun. Raises RefusalError where ranks and hosts cannot be told from it."""
+    hosts, per_host = _hosts(line)
+    where = ["--standalone"]
+    notes = []
+    if len(hosts) > 1:
+        where = [f"--nnodes={len(hosts)}"]
+        notes = [f"torchrun is started on every host, {' and '.join(hosts)}: the same line on each"]
+    elif hosts and hosts[0] not in HERE:
+        notes = [f"torchrun is started on {hosts[0]} itself"]
+    words: list[Word | str] = ["torchrun", *where, f"--nproc-per-node={per_host}"]
+    if len(hosts) > 1:
+        words += ["--rdzv-backend=c10d", f"--rdzv-endpoint={hosts[0]}:{PORT}"]
+    words += _kept_options(line)
+    head, program = _program(line.started)
+    words = [*head, *words[1:]] if head else words
+    dropped, environment = _dropped(line), _environment(line)
+    return Translation((*words, *program), environment, (*notes, *dropped))
+
+
+def _program(started: Started) -> tuple[list[Word | str], list[Word | str]]:
+    """How torchrun itself is started where a certain interpreter is asked for, and what it is given to start."""
+    interpreter, options = started.interpreter, [o for o in started.options if o.value != "-u"]
+    if interpreter is None:
+        as_script = started.script is not None
+        return [], [*([] if as_script else ["--no-python"]), *started.program]
+    if options:
+        return [], ["--no-python", interpreter, *started.options, *started.program]
+    if interpreter.value in _PYTHON:
+        return [], [*started.program]
+    return [interpreter.text, "-m", "torch.distributed.run"], [*started.program]
+
+
+def workers(line: Line, launcher: str) -> Translation:
+    """The line with the launcher of TensorFlow workers, which lies at ``launcher``. Raises RefusalError likewise."""
+    hosts, per_host = _hosts(line)
+    started = line.started
+    interpreter = started.interpreter.text if started.interpreter else "python"
+    notes = []
+    where = ["-np", per_host]
+    if len(hosts) > 1:
+        where = ["--hosts", ",".join(f"{host}:{per_host}" for host in hosts), "--host-index", "$HOST_INDEX"]
+        notes = [f"it is started on every host, {' and '.join(hosts)}, with HOST_INDEX from 0 in that order"]
+    is_script = started.script is not None and not started.is_module
+    plain = is_script and all(option.value == "-u" for option in started.options)
+    command = (
+        [*started.program]
+        if plain or started.interpreter is None
+        else [started.interpreter, *started.options, *started.program]
+    )
+    dropped, environment = _dropped(line), _environment(line)
+    return Translation((interpreter, launcher, *where, *command), environment, (*notes, *dropped))
+
+
+def alone(line: Line) -> Translation:
+    """The line without a launcher: the program starts its ranks itself."""
+    started = line.started
+    head = [started.interpreter] if started.interpreter else []
+    return Translation((*head, *started.options, *started.program), _environment(line), tuple(_dropped(line)))
+
+
+def _hosts(line: Line) -> tuple[list[str], str]:
+    """The hosts, none where only this machine is meant, and the ranks of each as they are written."""
+    for name in ELASTIC:
+        if line.values(name):
+            instead = "start torchrun --nnodes=MIN:MAX --max-restarts=N on each host that joins"
+            raise RefusalError(f"the number of ranks may change: {instead}")
+    if line.values("hostfile"):
+        raise RefusalError(f"the hosts are named in a file: {ON_EACH}")
+    number, named, per_host = line.value("np"), line.value("hosts"), line.value("per_host")
+    if named is not None and (named.is_literal or "," not in named.value):
+        return _named_hosts(named, number, per_host)
+    if named is not None:
+        raise RefusalError(f"the hosts are decided at run time: {ON_EACH}")
+    if per_host is not None:
+        return _spread(number, per_host)
+    if number is None:
+        raise RefusalError("the line does not say how many ranks it starts: write torchrun's --nproc-per-node")
+    return [], number.text
+
+
+def _named_hosts(named: Word, number: Word | None, per_host: Word | None) -> tuple[list[str], str]:
+    parts = [part.rpartition(":") if ":" in part else (part, "", "") for part in named.value.split(",")]
+    hosts = [host for host, _, _ in parts]
+    if len(hosts) == 1:
+        if not named.is_literal and hosts[0] not in HERE and ":" not in named.value:
+            raise RefusalError("the hosts are decided at run time: start torchrun on each, with --nnodes")
+        slots = number.text if number is not None else parts[0][2]
+        if not slots:
+            raise RefusalError("the line does not say how many ranks it starts: write torchrun's --nproc-per-node")
+        return hosts, slots
+    slots_of = [slots or (per_host.value if per_host is not None else "") for _, _, slots in parts]
+    if not all(slots.isdigit() for slots in slots_of):
+        raise RefusalError("the line does not say how many ranks each host has: give torchrun --nproc-per-node on each")
+    counts = [int(slots) for slots in slots_of]
+    total = int(number.value) if number is not None and number.value.isdigit() else sum(counts)
+    used = _filled(hosts, counts, total)
+    if len(set(used.values())) != 1:
+        each = ", ".join(f"--nproc-per-node={count} on {host}" for host, count in used.items())
+        raise RefusalError(f"the hosts have different numbers of ranks: start torchrun by hand, with {each}")
+    return list(used), str(next(iter(used.values())))
+
+
+def _filled(hosts: Sequence[str], counts: Sequence[int], total: int) -> dict[str, int]:
+    """The hosts that ``total`` ranks fill, one after the other, as Horovod does."""
+    used: dict[str, int] = {}
+    for host, count in zip(hosts, counts, strict=True):
+        if total > 0:
+            used[host] = min(count, total)
+            total -= used[host]
+    if total > 0:
+        raise RefusalError("the line asks for more ranks than its hosts have slots")
+    return used
+
+
+def _spread(number: Word | None, per_host: Word) -> tuple[list[str], str]:
+    """Ranks by host where a scheduler knows the hosts."""
+    if number is None or number.value == per_host.value:
+        return [], per_host.text
+    nodes = "HOSTS"
+    if number.value.isdigit() and per_host.value.isdigit():
+        nodes = str(-(-int(number.value) // int(per_host.value)))
+    where = f"--nnodes={nodes} --nproc-per-node={per_host.value} --rdzv-backend=c10d --rdzv-endpoint=FIRST_HOST:{PORT}"
+    raise RefusalError(f"the hosts are not named: start torchrun once on each, with {where}")
+
+
+def _kept_options(line: Line) -> Iterator[str]:
+    """Options of torchrun that do what the launcher's did."""
+    if (folder := line.value("output")) is not None:
+        yield from (f"--log-dir={folder.text}", "--redirects=3")
+
+
+def _environment(line: Line) -> tuple[str, ...]:
+    """Assignments of variables: those that the launcher was told to set, and those that stand for its options."""
+    pairs = [word.text for (word,) in line.values("set") if "=" in word.value]
+    pairs += [f"{name.text}={value.text}" for name, value in line.values("set_apart")]
+    found = [pair for pair in pairs if not pair.startswith("HOROVOD_")]
+    for (interfaces,) in line.values("interfaces"):
+        found += [f"GLOO_SOCKET_IFNAME={interfaces.text}", f"NCCL_SOCKET_IFNAME={interfaces.text}"]
+    return tuple(found)
+
+
+def _dropped(line: Line) -> Iterator[str]:
+    names = dict.fromkeys(name for name, _ in line.options if name.startswith("-"))
+    if names:
+        instead = [f"{name}: {INSTEAD[name]}" for name in names if name in INSTEAD]
+        yield "; ".join([f"without counterpart, and dropped: {', '.join(names)}", *instead])
+    tuning = [word.value for (word,) in line.values("set") if word.value.startswith("HOROVOD_")]
+    if tuning:
+        yield f"has no effect any more, and is dropped: {', '.join(tuning)}"
+    if line.values("workdir"):
+        yield "the working directory that it asked for is not set: change to it first"
+
+
+TRANSLATIONS: Mapping[str, Callable[[Line], Translation]] = {"torchrun": torchrun, "python": alone}
