@@ -21,7 +21,8 @@ from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template
 from migrator.layout import Span
 from migrator.registry import REGISTRY, Answer, FileAnswer, Rule, documentation_of
 from migrator.result import Class
-from migrator.textfiles.document import Command, Document, TextEdit, Variable, Word, reworded
+from migrator.textfiles.document import Command, Document, TextEdit, Variable, Word, apply, reworded
+from migrator.textfiles.reading import commands_in
 from migrator.textfiles.surroundings import Moved, Script, Surroundings
 
 __all__ = [
@@ -61,7 +62,9 @@ __all__ = [
     "Word",
     "also_known_as",
     "answers_for",
+    "apply",
     "children_of",
+    "commands_in",
     "cst",
     "definition_of",
     "dotted_name",

@@ -105,6 +105,7 @@ class Index:
     references: dict[str, list[Reference]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[cst.Attribute]] = field(default_factory=lambda: defaultdict(list))
     strings: list[cst.SimpleString] = field(default_factory=list)
+    formatted: list[cst.FormattedString] = field(default_factory=list)
     stars: list[tuple[cst.ImportFrom, str]] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
     declarations: dict[str, list[cst.NameItem]] = field(default_factory=lambda: defaultdict(list))
@@ -212,9 +213,10 @@ class _Pass:
         outer_line, outer_quote = self.line, self.quote
         if isinstance(node, _LINES):
             self.line = node
-        elif isinstance(node, cst.FormattedString):
-            self.quote = node.quote
         self.note(node, parent)
+        if isinstance(node, cst.FormattedString):
+            self.quote = node.quote
+            self.index.formatted.append(node)
         handler = self.handlers.get(type(node))
         if handler is None:
             self.children(node)

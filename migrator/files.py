@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _LAUNCHERS = (b"OMPI_COMM_WORLD", b"MV2_COMM_WORLD", b"PMI_RANK", b"PMI_SIZE", b"PMIX_RANK", b"MPI_LOCAL")
-_WORDS = (b"hvd", b"sparkdl", *_LAUNCHERS, b"TODO(HVD")
+_WORDS = (b"hvd", b"sparkdl", b"mpirun", b"mpiexec", *_LAUNCHERS, b"TODO(HVD")
 MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *map(re.escape, _WORDS))))
 JOURNAL = ".hvd-migrate-journal.json"
 
-_STARTERS = (b"mpirun", b"mpiexec", b"MPIJob")
 _PYTHON = (".py", ".pyw")
 _SKIPPED = frozenset(
     {
@@ -110,7 +109,7 @@ def mentions_horovod(data: bytes) -> bool:
 
 def mentions_launcher(data: bytes) -> bool:
     """Whether a file beside the code names Horovod, or what starts its ranks."""
-    return mentions_horovod(data) or any(word in data for word in _STARTERS)
+    return mentions_horovod(data) or b"MPIJob" in data
 
 
 def scan(

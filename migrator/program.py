@@ -192,6 +192,19 @@ def _context(files: Iterable[Path], outside: Mapping[Path, set[Path]]) -> tuple[
     return tuple(sorted(set().union(*(outside.get(path, set()) for path in files))))
 
 
+_STARTS = re.compile(rb"horovodrun|mpirun|mpiexec")
+_SCRIPT = re.compile(rb"[\w./-]+\.py\b")
+
+
+def _started_files(path: Path, data: bytes) -> Iterator[Path]:
+    """The scripts that a file names, if it names a launcher: it may start them."""
+    for name in set(_SCRIPT.findall(data)) if _STARTS.search(data) else ():
+        parts = name.decode("ascii", "ignore").removesuffix(".py").split("/")
+        target = locate(path, ".".join(part for part in parts if part not in ("", ".", "..")), root_of_cached(path))
+        if target is not None and target != path:
+            yield target
+
+
 def _targets(
     path: Path,
     data: bytes,
@@ -199,7 +212,7 @@ def _targets(
     reach: Callable[[Path, Path], tuple[Path, ...]],
     using: Mapping[Path, bytes],
 ) -> Iterator[Path]:
-    for target in imported_files(path, data):
+    for target in (*imported_files(path, data), *_started_files(path, data)):
         if target in using:
             yield target
         else:

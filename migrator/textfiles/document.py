@@ -29,13 +29,15 @@ class Word:
     """One word of a command.
 
     ``value`` is what the program is given, with what is decided at run time left as it is written, and then
-    ``is_literal`` is false. In shell ``text`` is how it is written, quotes and all; elsewhere it is the value.
+    ``is_literal`` is false. In shell ``text`` is how it is written, quotes and all; elsewhere it is the value. Where it
+    ``is_code``, it is an expression of Python, of which no other word can be made.
     """
 
     text: str
     value: str
     span: Span
     is_literal: bool = True
+    is_code: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ def read_markdown(text: str) -> Parts:
         if token.type in ("fence", "code_block") and token.map and token.info.strip().split(" ")[0] in _SHELLS:
             first, last = token.map
             span = Span(starts[first + (token.type == "fence")], starts[last - (token.type == "fence")])
-            seen = text[: span.start] + text[span.start : span.end].replace("\n$ ", "\n  ") + text[span.end :]
+            lines = text[span.start : span.end].splitlines(keepends=True)
+            block = "".join(f"  {line[2:]}" if line.startswith("$ ") else line for line in lines)
+            seen = text[: span.start] + block + text[span.end :]
             found += (replace(command, is_editable=False) for command in commands(parse("bash", seen, span)))
     return Parts(tuple(found))

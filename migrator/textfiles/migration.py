@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,20 +17,14 @@ from migrator.layout import Span, line_starts
 from migrator.registry import FileAnswer, Registry, Rule, load_rules
 from migrator.result import Diagnostic, FileResult, ProgramResult
 from migrator.source import Source, SourceError, decode_text, encode
-from migrator.textfiles.document import Document, Parts, apply
-from migrator.textfiles.kinds import Kind, kind_of
+from migrator.textfiles.document import Document, apply
+from migrator.textfiles.kinds import kind_of
+from migrator.textfiles.reading import reader
 from migrator.textfiles.surroundings import Moved, Surroundings
 
 LAUNCHER = "launch_workers.py"
 _IGNORE = re.compile(r"hvd:\s*ignore\[([^\]]*)\]")
 _NAMED = re.compile(r"horovod|\bhvd\.|HorovodRunner|OMPI_COMM_WORLD_", re.IGNORECASE)
-_READERS: dict[Kind, str] = {
-    "dockerfile": "dockerfile.read_dockerfile",
-    "makefile": "makefile.read_makefile",
-    "markdown": "markdown.read_markdown",
-    "shell": "shell.read_shell",
-    "yaml": "yaml.read_yaml",
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def _migrate(file: Path, data: bytes, surroundings: Surroundings, settings: Sett
     path, kind = display(file), kind_of(file.name)
     try:
         source = decode_text(path, data)
-        document = Document(path, file, kind or "prose", source.text, _reader(kind or "prose"))
+        document = Document(path, file, kind or "prose", source.text, reader(kind or "prose"))
         answers = list(_ask(document, surroundings, load_rules(), settings))
         after = encode(source, apply(source.text, (edit for answer in answers for edit in answer.finding.edits)))
     except SourceError as error:
@@ -107,14 +100,6 @@ def _migrate(file: Path, data: bytes, surroundings: Surroundings, settings: Sett
     if problem := document.parts.problem:
         answers.append(_Answer(notices.UNREADABLE, TextFinding(Span(problem[0], problem[0]), "review", problem[1])))
     return _outcome(document, source, answers, after)
-
-
-def _reader(kind: Kind) -> Callable[[str], Parts]:
-    if kind not in _READERS:
-        return lambda text: Parts()
-    module, _, name = _READERS[kind].partition(".")
-    reader: Callable[[str], Parts] = getattr(import_module(f"migrator.textfiles.{module}"), name)
-    return reader
 
 
 def _ask(document: Document, surroundings: Surroundings, registry: Registry, settings: Settings) -> Iterator[_Answer]:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from migrator.files import mentions_horovod
+from migrator.files import display, mentions_horovod
 from migrator.program import imported_files, imported_modules, root_of_cached
 from migrator.result import ProgramStatus
+
+
+class AmbiguousError(ValueError):
+    """A name that several files have; the message names those that use Horovod."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +53,19 @@ class Surroundings:
     files: tuple[Path, ...] = ()
     read: Callable[[Path], bytes | None] = field(default=lambda path: None)
 
-    def script(self, document: Path, name: str, *, is_module: bool = False) -> Script | None:
-        """The script or module that a command of ``document`` calls ``name``; None where it cannot be told."""
+    def script(
+        self, document: Path, name: str, *, is_module: bool = False, folders: Sequence[str] = ()
+    ) -> Script | None:
+        """The script or module that a command of ``document`` calls ``name``, run in one of ``folders`` or nearby.
+
+        None where no file is called so. Raises AmbiguousError where several are, and one of them uses Horovod.
+        """
         parts = PurePosixPath(name.replace(".", "/") + ".py" if is_module else name).parts
         parts = tuple(part for part in parts if part not in ("/", ".") and not part.startswith("$"))
         if not parts or not parts[-1].endswith(".py"):
             return None
-        found = self._beside(document, parts) or self._by_name(document, parts)
+        beside = [found for folder in (*folders, "") if (found := self._beside(document, (folder, *parts)))]
+        found = beside[0] if beside else self._by_name(document, parts)
         if found is None:
             return None
         file, folder = found
@@ -79,7 +89,7 @@ class Surroundings:
         for folder in document.parents:
             file = folder.joinpath(*parts)
             if file in self._known or self.read(file) is not None:
-                return file, folder
+                return file, file.parents[len(parts) - 2]
             if folder == root:
                 break
         return None
@@ -89,8 +99,12 @@ class Surroundings:
         for start in range(len(parts)):
             tail = tuple(parts[start:])
             named = [file for file in self.files if file.parts[-len(tail) :] == tail]
+            named = [file for file in named if root_of_cached(file) == root_of_cached(document)] or named
             if len(named) == 1:
                 return named[0], named[0].parents[len(tail) - 1]
+            using = [file for file in named if self._mentions(file)]
+            if using:
+                raise AmbiguousError(f"several files are called {'/'.join(tail)}: {', '.join(map(display, using[:3]))}")
             if named:
                 return None
         return None

@@ -17,7 +17,7 @@ from migrator.textfiles.syntax import TEMPLATE, Tree, parse
 
 _WORTH = re.compile(r"horovod|mpirun|mpiexec|hvd", re.IGNORECASE)
 _STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
-_SAFE = re.compile(r"[A-Za-z_./][\w./:=+-]*")
+_SAFE = re.compile(r"-{0,2}[A-Za-z_./][\w./:=+-]*")
 
 
 def read_yaml(text: str) -> Parts:

@@ -22,10 +22,11 @@ torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=one:2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from migrator.api import (
+    Class,
     Command,
     Document,
     RefusalError,
@@ -37,45 +38,103 @@ from migrator.api import (
     reworded,
 )
 
-from ..launch.line import Line, Translation, alone, launcher_of, read_line, torchrun, workers
+from ..launch.line import Line, Started, Translation, alone, launcher_of, read_line, torchrun, workers
 
 WORKERS = "launch_workers.py"
-WRAPPERS = (
-    *("time", "exec", "nohup", "env", "sudo", "srun", "docker", "nvidia-docker", "podman", "singularity", "apptainer"),
-    *("timeout", "numactl", "nice", "stdbuf", "conda", "mamba", "poetry", "pipenv", "uv", "xvfb-run", "bash", "sh"),
-    *("/bin/bash", "/bin/sh", "eval", "command", "kubectl", "ssh", "nsys", "jsrun", "enroot", "shifter", "unbuffer"),
+TALKING = (
+    "echo",
+    "printf",
+    "git",
+    "grep",
+    "sed",
+    "awk",
+    "rm",
+    "cp",
+    "ln",
+    "mv",
+    "cat",
+    "ls",
+    "alias",
+    "export",
+    "python",
 )
-ASKING = ("which", "type", "hash", "command", "man", "whereis", "test", "[", "-v")
+ASKING = ("which", "type", "hash", "whereis", "man", "command", "test", "[", "[[")
 CHECK_BUILD = 'python -c "import torch.distributed as d; assert d.is_available()"'
+
+
+@dataclass(frozen=True)
+class Place:
+    """A launcher's name among the words of a command."""
+
+    document: Document
+    command: Command
+    position: int
+
+    @property
+    def launcher(self) -> str:
+        """The launcher."""
+        return launcher_of(self.command.words[self.position])
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The words from the launcher on."""
+        return self.command.words[self.position :]
+
+    @property
+    def is_mention(self) -> bool:
+        """Whether the launcher is named, and not started: in a text, or as an argument of something else."""
+        commands = [self.command.within, *([self.command] if self.position else [])]
+        talks = any(command is not None and command.words[0].value in (*TALKING, *ASKING) for command in commands)
+        return talks or (self.position > 0 and not (self.words[1:] and self.words[1].value.startswith("-")))
+
+    def found(self, class_: Class, message: str) -> TextFinding:
+        """A finding at the launcher's name."""
+        return TextFinding(self.words[0].span, class_, message, symbol=self.launcher)
+
+    def rewritten(self, message: str, words: Sequence[Word | str]) -> TextFinding:
+        """A finding that puts ``words`` in the place of the launcher and what follows it."""
+        new = [*self.command.words[: self.position], *words]
+        edits = tuple(reworded(self.document.text, self.command, new))
+        return replace(self.found("review", message), edits=edits)
 
 
 @file_rule("HVD651", "launch-line")
 def launch_line(document: Document, surroundings: Surroundings) -> Iterator[TextFinding]:
+    mentioned = False
     for command in document.parts.commands:
-        position = next((n for n, word in enumerate(command.words) if launcher_of(word)), None)
-        if position is not None:
-            try:
-                found = _line(document, command, position, surroundings)
-            except (RefusalError, ValueError) as refusal:
-                found = _finding(command, position, f"the line is left as it is: {refusal}", "blocked")
-            if found is not None:
-                yield found
+        for position in [n for n, word in enumerate(command.words) if launcher_of(word)][:1]:
+            place = Place(document, command, position)
+            if not place.is_mention:
+                yield from _line(place, surroundings)
+            elif place.launcher == "horovodrun" and not mentioned:
+                mentioned = True
+                yield _mention(place)
 
 
-def _line(document: Document, command: Command, position: int, surroundings: Surroundings) -> TextFinding | None:
-    launcher = launcher_of(command.words[position])
-    before = [word.value for word in command.words[:position]]
-    if before and before[0] not in WRAPPERS:
-        return _mention(document, command, position, before) if launcher == "horovodrun" else None
-    line = read_line(command.words[position:])
-    if line.values("check_build") or line.values("version"):
-        return _question(document, command, position)
-    started = line.started
-    script = surroundings.script(document.file, started.script, is_module=started.is_module) if started.script else None
-    if launcher != "horovodrun" and not _is_ours(document, script):
+def _line(place: Place, surroundings: Surroundings) -> Iterator[TextFinding]:
+    try:
+        line = read_line(place.words)
+        script = _script(place, line.started, surroundings)
+        if place.launcher != "horovodrun" and not _is_ours(place.document, script):
+            return
+        if line.values("check_build") or line.values("version"):
+            yield _question(place)
+        else:
+            yield _moved(place, _translated(line, script, surroundings), script)
+    except (RefusalError, ValueError) as refusal:
+        class_: Class = "blocked" if place.command.is_editable else "review"
+        yield place.found(class_, f"the line is left as it is: {refusal}")
+
+
+def _script(place: Place, started: Started, surroundings: Surroundings) -> Script | None:
+    """The script that a line starts, from the folder that the commands before it change to."""
+    if started.script is None:
         return None
-    translation = _translated(line, script, surroundings)
-    return _moved(document, command, position, translation, script, surroundings)
+    before = [c for c in place.document.parts.commands if c.span.start < place.command.span.start]
+    folders = [c.words[1].value for c in before if c.words[0].value == "cd" and len(c.words) > 1]
+    known = {variable.name: variable.value for variable in place.document.parts.variables}
+    name = known.get(started.script.strip('"${}'), started.script) if "$" in started.script else started.script
+    return surroundings.script(place.document.file, name, is_module=started.is_module, folders=folders[-1:])
 
 
 def _is_ours(document: Document, script: Script | None) -> bool:
@@ -83,23 +142,19 @@ def _is_ours(document: Document, script: Script | None) -> bool:
     return script.uses_horovod if script is not None else "horovod" in document.text.lower()
 
 
-def _mention(document: Document, command: Command, position: int, before: list[str]) -> TextFinding:
-    if before[0] in ASKING:
-        return _finding(command, position, "asks for horovodrun, which goes with Horovod: ask for torchrun", "review")
-    return _finding(command, position, "names horovodrun in a text or as an argument, which is left as it is", "note")
+def _mention(place: Place) -> TextFinding:
+    if place.command.words[0].value in ASKING:
+        return place.found("review", "asks for horovodrun, which goes with Horovod: ask for torchrun")
+    return place.found("note", "names horovodrun in a text or as an argument, which is left as it is")
 
 
-def _question(document: Document, command: Command, position: int) -> TextFinding:
+def _question(place: Place) -> TextFinding:
     """``horovodrun --check-build`` and ``--version``: PyTorch needs no build of its own."""
-    message = "asks what Horovod was built with: asks whether torch.distributed is available instead"
-    if not command.form.is_shell or not command.is_editable:
-        return _finding(command, position, f"{message.partition(':')[0]}; {CHECK_BUILD} asks that of PyTorch", "review")
-    words: list[Word | str] = [
-        *command.words[:position],
-        CHECK_BUILD if not command.form.outer else CHECK_BUILD.replace('"', "'"),
-    ]
-    edits = tuple(reworded(document.text, command, words))
-    return replace(_finding(command, position, message, "review"), edits=edits)
+    message = "asks what Horovod was built with: {} asks that of PyTorch"
+    if not place.command.form.is_shell or not place.command.is_editable:
+        return place.found("review", message.format(CHECK_BUILD))
+    quote = "'" if place.command.form.outer == '"' else '"'
+    return place.rewritten(message.format("the new line"), [CHECK_BUILD.replace('"', quote)])
 
 
 def launcher_for(script: Script | None, surroundings: Surroundings) -> str:
@@ -119,35 +174,32 @@ def _translated(line: Line, script: Script | None, surroundings: Surroundings) -
     return alone(line) if launcher == "python" else torchrun(line)
 
 
-def _moved(
-    document: Document,
-    command: Command,
-    position: int,
-    translation: Translation,
-    script: Script | None,
-    surroundings: Surroundings,
-) -> TextFinding:
-    head: list[Word | str] = list(command.words[:position])
-    words = [*head, *_environment(command, position, translation), *translation.words]
-    shown = " ".join(word if isinstance(word, str) else word.text for word in words[position:])
-    message = "; ".join([f"{launcher_of(command.words[position])} → {shown}", *translation.notes, *_assumed(script)])
-    if not command.is_editable:
-        return _finding(command, position, f"the text says how to start ranks; now: {message}", "review")
+def _moved(place: Place, translation: Translation, script: Script | None) -> TextFinding:
+    words = [*_environment(place, translation), *translation.words]
+    message = "; ".join([f"{place.launcher} → {_shown(words, script)}", *translation.notes, *_assumed(script)])
+    if not place.command.is_editable:
+        return place.found("review", f"the text says how to start ranks; now: {message}")
     if script is not None and script.program is None and script.uses_horovod:
         raise RefusalError(f"{script.file.name} uses Horovod and is not among the given paths")
     programs = (script.program,) if script is not None and script.program is not None else ()
     launchers = (script.folder,) if script is not None and WORKERS in translation.words else ()
-    edits = tuple(reworded(document.text, command, words))
-    found = _finding(command, position, message, "review")
-    return replace(found, edits=edits, programs=programs, launchers=launchers)
+    return replace(place.rewritten(message, words), programs=programs, launchers=launchers)
 
 
-def _environment(command: Command, position: int, translation: Translation) -> list[str]:
+def _environment(place: Place, translation: Translation) -> list[str]:
     """The variables to set, before the launcher; only a shell takes them there without ``env``."""
     if not translation.environment:
         return []
-    bare = command.form.is_shell and (position == 0 or command.words[0].value == "time")
+    bare = place.command.form.is_shell and (place.position == 0 or place.command.words[0].value == "time")
     return [*([] if bare else ["env"]), *translation.environment]
+
+
+def _shown(words: Sequence[Word | str], script: Script | None) -> str:
+    """The new words up to the script, or what there is of a long line."""
+    texts = [word if isinstance(word, str) else word.text for word in words]
+    end = next((n + 1 for n, text in enumerate(texts) if script is not None and script.file.name in text), len(texts))
+    shown = " ".join(texts[:end])
+    return shown if len(shown) <= 160 else f"{shown[:159]}…"
 
 
 def _assumed(script: Script | None) -> Iterator[str]:
@@ -155,8 +207,3 @@ def _assumed(script: Script | None) -> Iterator[str]:
         yield "the program that it starts is not in sight: it is taken to be migrated"
     elif not script.uses_horovod:
         yield f"{script.file.name} does not name Horovod: it is taken to be migrated"
-
-
-def _finding(command: Command, position: int, message: str, class_: str) -> TextFinding:
-    word = command.words[position]
-    return TextFinding(word.span, class_, message, symbol=launcher_of(word))  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from migrator.api import RefusalError, Word
 
@@ -111,8 +112,15 @@ def is_python(word: Word) -> bool:
     """Whether a word names an interpreter: ``python3.8``, a path to one, or a variable called so."""
     name = word.value.rpartition("/")[2]
     if not word.is_literal:
-        return "python" in word.value.lower().strip("\"'${}()").split(":")[0]
+        return word.value.endswith("executable") or "python" in word.value.lower().strip("\"'${}()").split(":")[0]
     return name.rstrip("0123456789.") in _PYTHON
+
+
+def _option(name: str, value: Word | str) -> list[Word | str]:
+    """An option with its value in one word, where one can be made of them."""
+    if isinstance(value, Word) and value.is_code:
+        return [name, value]
+    return [f"{name}={value if isinstance(value, str) else value.text}"]
 
 
 def torchrun(line: Line) -> Translation:
@@ -125,7 +133,7 @@ def torchrun(line: Line) -> Translation:
         notes = [f"torchrun is started on every host, {' and '.join(hosts)}: the same line on each"]
     elif hosts and hosts[0] not in HERE:
         notes = [f"torchrun is started on {hosts[0]} itself"]
-    words: list[Word | str] = ["torchrun", *where, f"--nproc-per-node={per_host}"]
+    words: list[Word | str] = ["torchrun", *where, *_option("--nproc-per-node", per_host)]
     if len(hosts) > 1:
         words += ["--rdzv-backend=c10d", f"--rdzv-endpoint={hosts[0]}:{PORT}"]
     words += _kept_options(line)
@@ -145,18 +153,24 @@ def _program(started: Started) -> tuple[list[Word | str], list[Word | str]]:
         return [], ["--no-python", interpreter, *started.options, *started.program]
     if interpreter.value in _PYTHON:
         return [], [*started.program]
-    return [interpreter.text, "-m", "torch.distributed.run"], [*started.program]
+    return [_again(interpreter), "-m", "torch.distributed.run"], [*started.program]
+
+
+def _again(word: Word) -> Word | str:
+    """A word in another place than its own."""
+    return word if word.is_code else word.text
 
 
 def workers(line: Line, launcher: str) -> Translation:
     """The line with the launcher of TensorFlow workers, which lies at ``launcher``. Raises RefusalError likewise."""
     hosts, per_host = _hosts(line)
     started = line.started
-    interpreter = started.interpreter.text if started.interpreter else "python"
+    interpreter = _again(started.interpreter) if started.interpreter else "python"
     notes = []
-    where = ["-np", per_host]
+    where: list[Word | str] = ["-np", per_host if isinstance(per_host, str) else _again(per_host)]
     if len(hosts) > 1:
-        where = ["--hosts", ",".join(f"{host}:{per_host}" for host in hosts), "--host-index", "$HOST_INDEX"]
+        slots = per_host if isinstance(per_host, str) else per_host.text
+        where = ["--hosts", ",".join(f"{host}:{slots}" for host in hosts), "--host-index", "$HOST_INDEX"]
         notes = [f"it is started on every host, {' and '.join(hosts)}, with HOST_INDEX from 0 in that order"]
     is_script = started.script is not None and not started.is_module
     plain = is_script and all(option.value == "-u" for option in started.options)
@@ -176,7 +190,7 @@ def alone(line: Line) -> Translation:
     return Translation((*head, *started.options, *started.program), _environment(line), tuple(_dropped(line)))
 
 
-def _hosts(line: Line) -> tuple[list[str], str]:
+def _hosts(line: Line) -> tuple[list[str], Word | str]:
     """The hosts, none where only this machine is meant, and the ranks of each as they are written."""
     for name in ELASTIC:
         if line.values(name):
@@ -185,24 +199,26 @@ def _hosts(line: Line) -> tuple[list[str], str]:
     if line.values("hostfile"):
         raise RefusalError(f"the hosts are named in a file: {ON_EACH}")
     number, named, per_host = line.value("np"), line.value("hosts"), line.value("per_host")
+    if named is not None and named.is_code and not named.value.strip("f\"'").startswith(HERE):
+        raise RefusalError(f"the hosts are decided at run time: {ON_EACH}")
     if named is not None and (named.is_literal or "," not in named.value):
         return _named_hosts(named, number, per_host)
     if named is not None:
         raise RefusalError(f"the hosts are decided at run time: {ON_EACH}")
     if per_host is not None:
-        return _spread(number, per_host)
+        return [], _spread(number, per_host)
     if number is None:
         raise RefusalError("the line does not say how many ranks it starts: write torchrun's --nproc-per-node")
-    return [], number.text
+    return [], number
 
 
-def _named_hosts(named: Word, number: Word | None, per_host: Word | None) -> tuple[list[str], str]:
+def _named_hosts(named: Word, number: Word | None, per_host: Word | None) -> tuple[list[str], Word | str]:
     parts = [part.rpartition(":") if ":" in part else (part, "", "") for part in named.value.split(",")]
     hosts = [host for host, _, _ in parts]
     if len(hosts) == 1:
         if not named.is_literal and hosts[0] not in HERE and ":" not in named.value:
             raise RefusalError("the hosts are decided at run time: start torchrun on each, with --nnodes")
-        slots = number.text if number is not None else parts[0][2]
+        slots: Word | str = number if number is not None else parts[0][2]
         if not slots:
             raise RefusalError("the line does not say how many ranks it starts: write torchrun's --nproc-per-node")
         return hosts, slots
@@ -230,10 +246,10 @@ def _filled(hosts: Sequence[str], counts: Sequence[int], total: int) -> dict[str
     return used
 
 
-def _spread(number: Word | None, per_host: Word) -> tuple[list[str], str]:
+def _spread(number: Word | None, per_host: Word) -> Word:
     """Ranks by host where a scheduler knows the hosts."""
     if number is None or number.value == per_host.value:
-        return [], per_host.text
+        return per_host
     nodes = "HOSTS"
     if number.value.isdigit() and per_host.value.isdigit():
         nodes = str(-(-int(number.value) // int(per_host.value)))
@@ -241,14 +257,16 @@ def _spread(number: Word | None, per_host: Word) -> tuple[list[str], str]:
     raise RefusalError(f"the hosts are not named: start torchrun once on each, with {where}")
 
 
-def _kept_options(line: Line) -> Iterator[str]:
+def _kept_options(line: Line) -> Iterator[Word | str]:
     """Options of torchrun that do what the launcher's did."""
     if (folder := line.value("output")) is not None:
-        yield from (f"--log-dir={folder.text}", "--redirects=3")
+        yield from (*_option("--log-dir", folder), "--redirects=3")
 
 
 def _environment(line: Line) -> tuple[str, ...]:
     """Assignments of variables: those that the launcher was told to set, and those that stand for its options."""
+    if any(word.is_code for name in ("set", "set_apart", "interfaces") for word in chain(*line.values(name))):
+        raise RefusalError("a variable of the environment is put together at run time: set it for torchrun, in env=")
     pairs = [word.text for (word,) in line.values("set") if "=" in word.value]
     pairs += [f"{name.text}={value.text}" for name, value in line.values("set_apart")]
     found = [pair for pair in pairs if not pair.startswith("HOROVOD_")]

@@ -71,7 +71,8 @@ MPIRUN: dict[str, tuple[str, int]] = {
     ),
     **dict.fromkeys((*_with_both_dashes("npernode", "ppn", "perhost", "map-by-node"), "-N"), ("per_host", 1)),
     **dict.fromkeys(_with_both_dashes("wdir", "wd", "workdir"), ("workdir", 1)),
-    **dict.fromkeys(("-x",), ("set", 1)),
+    **dict.fromkeys(("-V", "--version"), ("version", 0)),
+    "-x": ("set", 1),
     **dict.fromkeys(_with_both_dashes("env", "genv"), ("set_apart", 2)),
 }  # fmt: skip
 
