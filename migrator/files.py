@@ -109,7 +109,7 @@ def mentions_horovod(data: bytes) -> bool:
 
 def mentions_launcher(data: bytes) -> bool:
     """Whether a file beside the code names Horovod, or what starts its ranks."""
-    return mentions_horovod(data) or b"MPIJob" in data
+    return mentions_horovod(data) or b"MPIJob" in data or b"srun" in data
 
 
 def scan(

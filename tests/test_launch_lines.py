@@ -334,3 +334,14 @@ def test_a_file_that_starts_a_program_moves_with_it(folder: Path) -> None:
     (folder / "start.py").write_text('import os\n\nos.system("horovodrun -np 2 python train.py")\n')
     result = migrate([Path()], SETTINGS)
     assert [(program.files, program.status) for program in result.programs] == [(("start.py", "train.py"), "blocked")]
+
+
+def test_schedulers_that_start_a_process_for_each_rank_are_named(folder: Path) -> None:
+    (folder / "train.py").write_text(TORCH)
+    (folder / "keras_train.py").write_text(TENSORFLOW)
+    lines = ["srun -n 8 python train.py", "srun hostname", "srun python keras_train.py", "srun python other.py"]
+    (folder / "job.slurm").write_text("\n".join(lines) + "\n")
+    said = [finding for finding in migrate([Path()], SETTINGS).findings if finding.path == "job.slurm"]
+    assert [(f.line, f.class_, f.symbol) for f in said] == [(1, "review", "srun"), (3, "review", "srun")]
+    assert "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES" in said[0].message
+    assert "start launch_workers.py once on each host" in said[1].message

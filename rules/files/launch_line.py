@@ -59,6 +59,11 @@ TALKING = (
     "python",
 )
 ASKING = ("which", "type", "hash", "whereis", "man", "command", "test", "[", "[[")
+SCHEDULERS = ("srun", "jsrun", "aprun")
+ON_EACH_HOST = (
+    "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc-per-node=RANKS --rdzv-backend=c10d "
+    "--rdzv-endpoint=FIRST_HOST:29400 --rdzv-id=$SLURM_JOB_ID"
+)
 CHECK_BUILD = 'python -c "import torch.distributed as d; assert d.is_available()"'
 
 
@@ -109,6 +114,24 @@ def launch_line(document: Document, surroundings: Surroundings) -> Iterator[Text
             elif place.launcher == "horovodrun" and not mentioned:
                 mentioned = True
                 yield _mention(place)
+        yield from _scheduled(document, command, surroundings)
+
+
+def _scheduled(document: Document, command: Command, surroundings: Surroundings) -> Iterator[TextFinding]:
+    """A scheduler that starts a process for each rank of a program: torchrun wants one for each host."""
+    words = command.words
+    starts = [n for n, word in enumerate(words) if word.value.rpartition("/")[2] in SCHEDULERS]
+    if not starts or any(launcher_of(word) or word.value == "torchrun" for word in words):
+        return
+    for word in words[starts[0] + 1 :]:
+        script = surroundings.script(document.file, word.value) if word.value.endswith(".py") else None
+        if script is not None and script.program is not None:
+            launcher = launcher_for(script, surroundings)
+            name = words[starts[0]].value
+            instead = ON_EACH_HOST if launcher == "torchrun" else f"see what {launcher} needs"
+            message = f"{name} starts a process for each rank of {script.file.name}; start {launcher} once on each host"
+            yield TextFinding(words[starts[0]].span, "review", f"{message}: {instead}", symbol=name)
+            return
 
 
 def _line(place: Place, surroundings: Surroundings) -> Iterator[TextFinding]:

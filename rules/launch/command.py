@@ -52,7 +52,7 @@ def _commands(module: Module) -> Iterator[cst.BaseExpression]:
             lists.setdefault(id(holder), holder)
     yield from lists.values()
     for string in (*module.index.strings, *module.index.formatted):
-        if not isinstance(module.index.parent(string), cst.Expr) and _launches(_content(string, module)):
+        if _launches(_content(string, module)):
             yield string
 
 
@@ -164,8 +164,8 @@ def _is_shown(site: Site) -> bool:
     """Whether the string is an argument of what shows it to people."""
     holders = list(site.module.index.ancestors(site.node))
     calls = [holder for holder in holders if isinstance(holder, cst.Call)]
-    is_raised = any(isinstance(holder, cst.Raise) for holder in holders)
-    return is_raised or bool(calls and dotted_name(calls[0].func).rpartition(".")[2] in _SHOWN)
+    is_told = any(isinstance(holder, cst.Raise) for holder in holders) or isinstance(holders[0], cst.Expr)
+    return is_told or bool(calls and dotted_name(calls[0].func).rpartition(".")[2] in _SHOWN)
 
 
 def _message(launcher: Word, translation: Translation) -> str:
