@@ -69,6 +69,7 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: st
         found[id(site.module)] += _answer(site, context, registry)
     for file in files:
         found[id(file.module)] += (Answer(rule, finding) for rule, finding in file.found.notices)
+        found[id(file.module)] += (Answer(notices.NOTEBOOK, finding, span=span) for span, finding in file.beside)
         for node, uses in file.found.annotations:
             found[id(file.module)].append(_in_quotes(node, uses, context, registry))
         for span, site in file.found.type_comments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from migrator.config import Settings
 from migrator.files import Found, display, explain, find, mentions_horovod, mentions_launcher, read, scan
-from migrator.result import FileResult, Result
+from migrator.result import Class, Diagnostic, FileResult, Result
 from migrator.textfiles.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from migrator.transform import Outcome
 
 Progress = Callable[[int, int], None]
+_NAMED = re.compile(rb"(?i:horovod)|\bhvd\.|\bHorovodRunner\b|OMPI_COMM_WORLD_")
 
 
 def migrate(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> Result:
@@ -27,15 +29,21 @@ def migrate(paths: Sequence[Path], settings: Settings, progress: Progress | None
     """
     found = find(paths, settings)
     using: dict[Path, bytes] = {}
+    left: list[Diagnostic] = []
     failed = [FileResult(display(problem.path), "failed", problem.reason) for problem in found.problems]
     for path, data in scan(found.files):
         if isinstance(data, OSError):
             failed.append(FileResult(display(path), "failed", explain(data)))
+        elif (finding := _left(display(path), data)) is not None:
+            left += finding
         else:
             using[path] = data
     jobs = _programs(using, found.files)
     outcomes = list(_run(jobs, settings, progress or (lambda done, total: None)))
-    return _assemble(found, using, failed, _with_documents(found, jobs, outcomes, settings, failed))
+    said = {finding.path for outcome in outcomes for finding in outcome.findings}
+    left += (note for path, data in using.items() if display(path) not in said for note in _unsaid(path, data))
+    made = _with_documents(found, jobs, outcomes, settings, failed)
+    return _assemble(found, failed, made, left)
 
 
 def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
@@ -48,6 +56,8 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
 
         joined = migrate_documents([(Path(name).absolute(), data)], Surroundings(), (), settings)
         return Result(joined.findings, joined.files, joined.programs)
+    if (left := _left(name, data)) is not None:
+        return Result(left, (FileResult(name, "unchanged", before=data, after=data),))
     from migrator.reading import Input
 
     (outcome,) = _run([[Input(Path(name).absolute(), name, data)]], replace(settings, jobs=1), lambda done, total: None)
@@ -57,15 +67,20 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
 def _programs(using: Mapping[Path, bytes], files: Sequence[Path]) -> list[list[Input]]:
     if not using:
         return []
-    from migrator.program import group, related
+    from migrator.program import code_of, group, related
     from migrator.reading import Input
+
+    def code(path: Path) -> bytes | None:
+        content = using.get(path) or _content(path)
+        return content if content is None else code_of(path, content)
 
     def inputs(files: Sequence[Path], given: bool) -> Iterator[Input]:
         for file in files:
             yield Input(file, display(file), using.get(file) or _content(file) or b"", given)
 
-    using = {**using, **related(using, files, _content)}
-    programs = group(using, _content, mentions_horovod)
+    modules = {path: code_of(path, data) for path, data in using.items()}
+    modules |= related(modules, files, code)
+    programs = group(modules, code, mentions_horovod)
     return [[*inputs(p.files, True), *inputs(p.context, False)] for p in programs]
 
 
@@ -120,12 +135,45 @@ def _moved(job: Sequence[Input], outcome: Outcome) -> Moved:
     return Moved(name, frozenset(given.file for given in job), status, outcome.launchers, outcome.requirements)
 
 
-def _assemble(found: Found, using: Mapping[Path, bytes], failed: Sequence[FileResult], made: Result) -> Result:
-    """``made`` in order, with the files that were not looked into."""
-    rest = (FileResult(display(path), "unchanged") for path in found.files if path not in using)
+def _assemble(found: Found, failed: Sequence[FileResult], made: Result, left: Sequence[Diagnostic]) -> Result:
+    """``made`` in order, with the files that were not looked into and what was left of notebooks."""
+    rest = (FileResult(display(path), "unchanged") for path in found.files)
     files = {file.path: file for file in (*rest, *made.files, *failed)}
     return Result(
-        tuple(sorted(made.findings)),
+        tuple(sorted((*made.findings, *left))),
         tuple(files[path] for path in sorted(files)),
         tuple(sorted(made.programs, key=lambda program: program.name)),
     )
+
+
+def _left(path: str, data: bytes) -> tuple[Diagnostic, ...] | None:
+    """What to say of a notebook that is not a module of a program; None of all else."""
+    if not path.endswith(".ipynb"):
+        return None
+    from migrator.notebooks.ipynb import NoModuleError, named_in_code
+    from migrator.source import SourceError
+
+    try:
+        if named_in_code(data, mentions_horovod):
+            return None
+    except NoModuleError as error:
+        return tuple(_named(path, data, "review", f"names Horovod in {error}"))
+    except SourceError:
+        return None if _NAMED.search(data) else ()
+    return tuple(_named(path, data, "note", "names Horovod in text or output, not in code"))
+
+
+def _unsaid(path: Path, data: bytes) -> Iterator[Diagnostic]:
+    """A notebook whose code names Horovod, but uses nothing of it: perhaps it submits a program that does."""
+    if path.suffix == ".ipynb":
+        yield from _named(display(path), data, "note", "names Horovod, and uses nothing of it itself")
+
+
+def _named(path: str, data: bytes, class_: Class, message: str) -> Iterator[Diagnostic]:
+    """A finding where ``data`` first names Horovod, if it does."""
+    if match := _NAMED.search(data):
+        from migrator.notices import OTHER_KIND
+
+        line = data.count(b"\n", 0, match.start()) + 1
+        column = match.start() - (data.rfind(b"\n", 0, match.start()) + 1) + 1
+        yield Diagnostic(path, line, column, OTHER_KIND, class_, "", message, "")

@@ -21,11 +21,11 @@ _WORDS = (b"hvd", b"sparkdl", b"mpirun", b"mpiexec", *_LAUNCHERS, b"TODO(HVD")
 MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *map(re.escape, _WORDS))))
 JOURNAL = ".hvd-migrate-journal.json"
 
-_PYTHON = (".py", ".pyw")
+_PYTHON = (".py", ".pyw", ".ipynb")
 _SKIPPED = frozenset(
     {
         *(".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".mypy_cache", ".eggs"),
-        *("node_modules", "__pycache__"),
+        *("node_modules", "__pycache__", ".ipynb_checkpoints"),
     }
 )
 

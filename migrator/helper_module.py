@@ -28,10 +28,11 @@ class HelperModule:
 def helper_modules(drafts: Sequence[Draft]) -> list[HelperModule]:
     """The modules that the program's files share: one where a place suits them all, else one for each package.
 
-    A file that needs helpers alone, and one that no place suits, has them in itself.
+    A file that needs helpers alone, a notebook, and one that no place suits, have them in themselves.
     """
     files = [made.file for made in drafts]
     using = [made for made in drafts if made.helpers and made.file.given.is_given and not made.wrong]
+    using = [made for made in using if made.file.source.notebook is None]
     if len(using) < 2:
         return []
     for folder in _folders([made.file.given.file for made in using]):
@@ -94,7 +95,7 @@ def _name_in(path: Path, target: Path, files: Sequence[File]) -> str | None:
 
 def _imports_siblings(path: Path, files: Sequence[File]) -> bool:
     """Whether ``path`` imports another file of its folder as a script does, by its bare name."""
-    data = next((file.given.data for file in files if file.given.file == path), b"")
+    data = next((file.given.code for file in files if file.given.file == path), b"")
     names = {name for name in imported_modules(data) if name and "." not in name}
     return any(locate(path, name, root_of(path)) == path.with_name(f"{name}.py") for name in names)
 
@@ -104,7 +105,7 @@ def _bases(path: Path, files: Sequence[File]) -> Iterator[Path | None]:
     ordered = sorted(files, key=lambda file: file.given.file != path)
     for file in ordered:
         importer = file.given.file
-        for name in imported_modules(file.given.data):
+        for name in imported_modules(file.given.code):
             found = locate(importer, name, root_of(importer)) if name else None
             if found is None or path not in (importer, found):
                 continue

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -16,6 +17,9 @@ from migrator.helpers import HelperSource, helper_source
 LINE_LENGTH = 88
 Features = frozenset[str]
 HelperKey = tuple[str, Features]
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+_RESTARTS = ("# MAGIC %pip", "# MAGIC %conda", "%restart_python", "restartPython")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,35 @@ class Need:
 
     scope: Scope
     item: Import | HelperKey
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a notebook: comments that begin with ``boundary`` part them.
+
+    ``uses`` are where needs arise, each with the scope of the import that it had.
+    """
+
+    boundary: str
+    uses: tuple[tuple[Scope, cst.CSTNode], ...] = ()
+
+    def of(
+        self, index: Index, unused: Sequence[Binding], kept: Sequence[Binding]
+    ) -> tuple[Sequence[Line], Sequence[Line]]:
+        """The statements of the cell where imports and helpers go, and those above whose imports hold there.
+
+        A function that imports what it uses may be called before anything below it has run.
+        """
+        gone = [b.node for b in unused if b.scope.kind == "module" and b.symbol is not None]
+        inner = [node for scope, node in self.uses if scope.kind != "module"]
+        nodes = [*gone, *inner] if gone else [*(b.node for b in (*unused, *kept)), *(node for _, node in self.uses)]
+        first = min(nodes, key=lambda node: index.order[id(node)], default=None)
+        home = 0 if first is None else _top_place(index, first)
+        body = _body(index)
+        starts = [n for n, line in enumerate(body) if n == 0 or _has_comment_like(line, self.boundary)]
+        start = max((n for n in starts if n <= home), default=0)
+        end = min((n for n in starts if n > home), default=len(body))
+        return body[start:end], body[_last_restart(index, body[: start + 1]) : start]
 
 
 @dataclass(frozen=True)
@@ -50,17 +83,19 @@ def arrange(
     helper_module: str = "",
     running: Collection[int] = (),
     project: Collection[str] = (),
+    cells: Cells | None = None,
 ) -> Dependencies:
     """Decide on names and places for ``needs``.
 
     ``unused`` are bindings that nothing refers to any more, ``kept`` those of the same kind that stay. Helpers are put
     into the module itself, or imported from ``helper_module``. ``running`` are the names, by identity, that come from
-    modules which do something when they are imported; ``project`` the names of other files of the project.
+    modules which do something when they are imported; ``project`` the names of other files of the project; ``cells``
+    how a notebook is divided: what it needs goes into the cell of the import that goes, or of the first use.
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
     unique = tuple(dict.fromkeys(needs))
-    return _Arrangement(index, unique, tuple(unused), tuple(kept), helper_module, running, project).result()
+    return _Arrangement(index, unique, tuple(unused), tuple(kept), helper_module, running, project, cells).result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -107,19 +142,24 @@ class _Arrangement:
         helper_module: str,
         running: Collection[int],
         project: Collection[str],
+        cells: Cells | None = None,
     ) -> None:
         self.index = index
+        self.cell, above = cells.of(index, unused, kept) if cells else (_body(index), [])
+        self.above = tuple(line for line in above if _is_imports(line))
         self.running = running
         self.project = project
         self.helper_module = helper_module
         self.unused = unused
         self.kept = kept
+        self.late = _late(index, unused, needs, self.cell) if cells else frozenset()
         known = {id(b.scope) for b in (*unused, *kept)}
         needs = tuple(n if id(n.scope) in known else Need(index.scope, n.item) for n in needs)
-        if _is_at_head(index, needs):
+        if _is_at_head(leading_block(index, ()).imports if cells is None else self.above, needs):
             needs = tuple(Need(index.scope, need.item) for need in needs)
         in_functions = bool(needs) and all(need.scope.kind != "module" for need in needs)
-        self.block = leading_block(index, [b for b in unused if b.scope.kind == "module"], whole=in_functions)
+        gone = [b for b in unused if b.scope.kind == "module"]
+        self.block = leading_block(index, gone, whole=in_functions and cells is None, body=self.cell)
         self.helpers = _with_dependencies(need.item for need in needs if isinstance(need.item, tuple))
         self.renames: dict[str, str] = {}
         self.wanted = [(need.scope, need.item) for need in needs if isinstance(need.item, Import)]
@@ -130,7 +170,9 @@ class _Arrangement:
     def result(self) -> Dependencies:
         sources = self.name_helpers()
         placed = [(scope, item) for scope, item in self.wanted if scope.kind == "module"]
-        placed += [(self.index.scope, item) for item in self.helper_imports(sources)]
+        helped = list(self.helper_imports(sources))
+        placed += [(self.index.scope, item) for item in helped]
+        self.late -= set(helped)
         at_top = self.missing(item for _, item in placed)
         edits: list[Edit] = list(self.local_imports())
         edits += self.top_imports(at_top)
@@ -181,7 +223,7 @@ class _Arrangement:
 
     def existing(self, item: Import) -> str | None:
         """The name under which the module's head already imports ``item``."""
-        heads = {id(alias) for line in self.block.imports for alias in _aliases(line)}
+        heads = {id(alias) for line in (*self.above, *self.block.imports) for alias in _aliases(line)}
         for name, bindings in self.index.scope.bindings.items():
             if len({b.symbol for b in bindings}) != 1 or bindings[0].symbol != item.symbol:
                 continue
@@ -241,7 +283,8 @@ class _Arrangement:
         slot = self.slot(gone)
         in_slot: list[str] = []
         alone: list[tuple[Import, str]] = []
-        for item, line in self.statements(items):
+        late = [line for _, line in self.statements([item for item in items if item in self.late])]
+        for item, line in self.statements([item for item in items if item not in self.late]):
             near = self.neighbours(item)
             if joined := self.joined(near, line):
                 yield joined
@@ -258,7 +301,7 @@ class _Arrangement:
             else:
                 alone.append((item, line))
         yield from self.own_sections(alone, [] if in_slot else gone)
-        yield from self.replace_imports(gone, in_slot)
+        yield from self.replace_imports(gone, [*in_slot, *late])
 
     def joined(self, near: Sequence[cst.SimpleStatementLine], line: str) -> Edit | None:
         """The names of ``line`` put into a statement that imports from the same module already."""
@@ -301,7 +344,7 @@ class _Arrangement:
             return [line for line in self.block.imports if _is_standard_line(line)]
         lines: Iterable[cst.CSTNode] = self.block.imports
         if self.helper_module and item.module == self.helper_module:
-            lines = self.index.tree.body  # what makes the project's files importable may come before their imports
+            lines = self.cell  # what makes the project's files importable may come before their imports
         imports = (line for line in lines if isinstance(line, cst.SimpleStatementLine) and _only_imports(line))
         return [line for line in imports if _root_of(line) == item.module.partition(".")[0]]
 
@@ -421,7 +464,7 @@ class _Arrangement:
             return
         body = "\n\n\n".join(texts)
         if self.block.anchor is None:
-            last = self.index.tree.body[-1]
+            last = self.cell[-1]
             yield Insert(_last_statement(last), "after", Template("\n\n" + body, is_final=True))
         elif self.block.imports and self.index.tree.body.index(self.block.imports[-1]) + 1 == self.place(
             self.block.anchor
@@ -477,11 +520,11 @@ def _name_key(item: tuple[str, str]) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
 
 
-def _is_at_head(index: Index, needs: Sequence[Need]) -> bool:
+def _is_at_head(head: Sequence[cst.SimpleStatementLine], needs: Sequence[Need]) -> bool:
     """Whether the module imports at its head a library of which functions need a part: they then get it from there."""
     items = [i for n in needs for i in ([n.item] if isinstance(n.item, Import) else _imports_of(n.item))]
     roots = {item.module.partition(".")[0] for item in items if not _is_standard(item.module)}
-    return bool(roots & {_root_of(line) for line in leading_block(index, ()).imports})
+    return bool(roots & {_root_of(line) for line in head})
 
 
 def _imports_of(key: HelperKey) -> list[Import]:
@@ -514,26 +557,67 @@ class _WithoutAnnotations(cst.CSTTransformer):
         return updated_node.with_changes(annotation=None, equal=equal)
 
 
-def leading_block(index: Index, gone: Sequence[Binding], *, whole: bool = False) -> _Block:
+def leading_block(
+    index: Index, gone: Sequence[Binding], *, whole: bool = False, body: Sequence[Line] | None = None
+) -> _Block:
     """The imports before the first code that may use what replaces ``gone``.
 
     That is the head of the module, or all up to the first line of imports that is replaced, further down; with
-    ``whole``, where only functions use it, all imports of the module.
+    ``whole``, where only functions use it, all imports of the module. Of a notebook only the ``body`` of a cell counts.
     """
+    body = _body(index) if body is None else body
     nodes = {id(binding.node) for binding in gone}
-    lines = [line for line in index.tree.body if isinstance(line, cst.SimpleStatementLine) and _only_imports(line)]
+    lines = [line for line in body if _is_imports(line)]
     first = next((line for line in lines if any(id(alias) in nodes for alias in _aliases(line))), None)
     if whole and lines:
         first = lines[-1]
     imports: list[cst.SimpleStatementLine] = []
     waiting = first is not None
-    for position, statement in enumerate(index.tree.body):
-        if isinstance(statement, cst.SimpleStatementLine) and _only_imports(statement):
+    for position, statement in enumerate(body):
+        if _is_imports(statement):
             imports.append(statement)
             waiting = waiting and statement is not first
         elif not waiting and not (position == 0 and _is_docstring(statement)):
             return _Block(tuple(imports), statement)
     return _Block(tuple(imports), None)
+
+
+def _body(index: Index) -> Sequence[Line]:
+    return [line for line in index.tree.body if isinstance(line, (cst.SimpleStatementLine, cst.BaseCompoundStatement))]
+
+
+def _is_imports(line: cst.CSTNode) -> TypeGuard[cst.SimpleStatementLine]:
+    return isinstance(line, cst.SimpleStatementLine) and _only_imports(line)
+
+
+def _top_place(index: Index, node: cst.CSTNode) -> int:
+    """The number of the statement of the module in which ``node`` stands."""
+    holders = {id(holder) for holder in (node, *index.ancestors(node))}
+    return next((n for n, line in enumerate(index.tree.body) if id(line) in holders), 0)
+
+
+def _has_comment_like(line: Line, start: str) -> bool:
+    """Whether a comment above ``line`` begins with ``start``."""
+    return any(each.comment is not None and each.comment.value.startswith(start) for each in line.leading_lines)
+
+
+def _late(index: Index, unused: Sequence[Binding], needs: Collection[Need], cell: Sequence[Line]) -> frozenset[Import]:
+    """Imports that only code below a notebook's later cell needs, from which an import of the module goes."""
+    gone = {_top_place(index, b.node) for b in unused if b.scope.kind == "module" and b.symbol is not None}
+    here = {place for place, line in enumerate(_body(index)) if any(line is other for other in cell)}
+    items = {kind: {n.item for n in needs if (n.scope.kind == "module") is kind} for kind in (True, False)}
+    late = items[True] - items[False] if gone and not gone & here else set()
+    return frozenset(item for item in late if isinstance(item, Import))
+
+
+def _last_restart(index: Index, body: Sequence[Line]) -> int:
+    """The number of the statement of ``body`` above which Databricks last starts Python anew."""
+    for place in range(len(body) - 1, 0, -1):
+        comments = [each.comment.value for each in body[place].leading_lines if each.comment is not None]
+        before = index.tree.code_for_node(body[place - 1].with_changes(leading_lines=()))
+        if any(mark in text for mark in _RESTARTS for text in (*comments, before)):
+            return place
+    return 0
 
 
 def _only_imports(line: cst.SimpleStatementLine) -> bool:

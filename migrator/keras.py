@@ -34,7 +34,7 @@ class Keras:
 
 def with_keras(settings: Settings, inputs: Sequence[Input]) -> tuple[Settings, str]:
     """Settings that say which Keras the program has, and a line for the report; empty without TensorFlow."""
-    if not any(_USED.search(given.data) for given in inputs):
+    if not any(_USED.search(given.code) for given in inputs):
         return settings, ""
     if settings.keras != "auto":
         return settings, f"written for Keras {settings.keras}, as asked"
@@ -46,7 +46,7 @@ def with_keras(settings: Settings, inputs: Sequence[Input]) -> tuple[Settings, s
 
 def _found(inputs: Sequence[Input]) -> Keras | None:
     for given in inputs:
-        if match := _LEGACY.search(given.data):
+        if match := _LEGACY.search(given.code):
             return Keras("2", f"{given.path} says {' '.join(match[0].decode().split())}")
     folders = [folder for given in inputs for folder in given.file.parents]
     return next((found for folder in dict.fromkeys(folders) if (found := _of_folder(folder))), None)

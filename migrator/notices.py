@@ -14,6 +14,7 @@ OUTSIDE = "HVD007"
 IMPORT = "HVD008"
 CHECK = "HVD009"
 OTHER_KIND = "HVD010"
+NOTEBOOK = "HVD015"
 UNKNOWN = "HVD900"
 
 _PAGES = {
@@ -82,7 +83,15 @@ _PAGES = {
     OTHER_KIND: (
         "other-kind",
         "a file beside the code mentions Horovod",
-        "A text that names Horovod, and neither starts nor installs anything with it, is named and left as it is.",
+        "A text that names Horovod, and neither starts nor installs anything with it, is named and left as it is. So is a\n"
+        "notebook in another language than Python, in a format before 4, or that names Horovod in text or output only.",
+    ),
+    NOTEBOOK: (
+        "notebook-magic",
+        "a line or cell of a notebook that is not Python has to do with Horovod",
+        "``%pip install horovod`` and shell lines stay as they are: take Horovod out by hand. Python after ``%time``,\n"
+        "``%timeit`` and their like, and in ``%%time`` cells, is migrated; that of other magics is not looked into,\n"
+        "and one that uses Horovod blocks the notebook, as does a cell that writes a program (``%%writefile``).",
     ),
     UNKNOWN: (
         "no-rule",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +17,7 @@ _IMPORT = re.compile(
 )
 _STAR = b"*"
 _ASKING = re.compile(rb"synchronize|process_set|\.included\(")
+_RUN = re.compile(rb"(?:^# MAGIC[ \t]+|#_cell\d*_ )%run[ \t]+(?P<path>[^\r\n]+)", re.MULTILINE)
 LIBRARIES = frozenset({"horovod", "sparkdl"})
 
 
@@ -58,6 +61,41 @@ def locate(importer: Path, name: str, root: Path) -> Path | None:
         if base == root:
             return None
     return None
+
+
+def code_of(path: Path, data: bytes) -> bytes:
+    """The bytes of a Python file, or what a notebook's cells make of one; nothing where they cannot be read."""
+    if path.suffix != ".ipynb":
+        return data
+    from migrator.source import SourceError, decode
+
+    try:
+        return decode(path.name, data).text.encode()
+    except SourceError:
+        return b""
+
+
+def run_target(path: Path, argument: str) -> Path | None:
+    """The file of the project that ``%run`` with ``argument`` runs in ``path``: a notebook, or a Python file."""
+    try:
+        words = shlex.split(argument)
+    except ValueError:
+        return None
+    name = next((word for word in words if not word.startswith("-")), "")
+    base = Path(os.path.normpath(path.parent / name))
+    if not name or "\0" in name or not base.is_relative_to(root_of_cached(path)):
+        return None
+    candidates = (base, base.with_name(base.name + ".py"), base.with_name(base.name + ".ipynb"))
+    files = (each for each in candidates if each.suffix in (".py", ".ipynb"))
+    return next((each for each in files if each.is_file() and not each.is_symlink()), None)
+
+
+def run_files(path: Path, data: bytes) -> Iterator[Path]:
+    """The files of the project that a notebook runs."""
+    for match in _RUN.finditer(data) if b"%run" in data else ():
+        target = run_target(path, match["path"].decode("utf-8", "replace").strip())
+        if target is not None and target != path:
+            yield target
 
 
 def related(
@@ -134,7 +172,8 @@ def imported_files(path: Path, data: bytes) -> Iterator[Path]:
     """The files of the project that a file imports, Horovod's own modules aside."""
     names = (name for name in set(imported_modules(data)) if name.partition(".")[0] not in LIBRARIES)
     found = (locate(path, name, root_of_cached(path)) for name in names)
-    return (target for target in found if target is not None and target != path)
+    yield from (target for target in found if target is not None and target != path)
+    yield from run_files(path, data)
 
 
 @cache
@@ -242,6 +281,7 @@ def _reachable(
             continue
         found = (locate(path, name, root) for name in set(imported_modules(data)))
         waiting += [target for target in found if target is not None]
+        waiting += run_files(path, data)
 
 
 def _find(joined: dict[Path, Path], path: Path) -> Path:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 
 import libcst as cst
 
-from migrator.api import Module
+from migrator.api import Finding, Module
 from migrator.bindings import index
 from migrator.calls import Functions
-from migrator.program import imported_modules, locate, root_of_cached
+from migrator.layout import Span, line_starts
+from migrator.program import code_of, imported_modules, locate, root_of_cached, run_target
 from migrator.registry import Registry
 from migrator.sites import Found, Resolver, find_sites
 from migrator.source import Source, SourceError, decode
@@ -28,15 +29,21 @@ class Input:
     data: bytes
     is_given: bool = True
 
+    @cached_property
+    def code(self) -> bytes:
+        """The bytes in which imports stand as in a Python file."""
+        return code_of(self.file, self.data)
+
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A file that was read and parsed, with what was found in it."""
+    """A file that was read and parsed, with what was found in it, and ``beside`` its Python, in a notebook."""
 
     given: Input
     source: Source
     module: Module
     found: Found
+    beside: tuple[tuple[Span, Finding], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,11 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
     for given in inputs:
         try:
             source = decode(given.path, given.data)
-            found = index(_parse(source))
+            found = index(_located(source))
             modules[given.file] = (
                 given,
                 source,
-                Module(given.path, source.text, found, _project(given.file, given.data), functions),
+                Module(given.path, source.text, found, _project(given.file, given.code), functions),
             )
         except SourceError as error:
             unreadable.append(Unreadable(given, error.line, error.reason))
@@ -75,8 +82,12 @@ def _project(file: Path, data: bytes) -> frozenset[str]:
 def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: Registry) -> list[File]:
     paths = {id(module): given.file for given, _, module in modules.values()}
 
+    runs = {given.file: source.notebook.module.runs for given, source, _ in modules.values() if source.notebook}
+
     @cache
     def located(importer: Path, name: str) -> Path | None:
+        if run := runs.get(importer, {}).get(name):
+            return run_target(importer, run)
         return locate(importer, name, root_of_cached(importer))
 
     def find(module: Module, name: str) -> Module | None:
@@ -84,7 +95,33 @@ def _with_sites(modules: Mapping[Path, tuple[Input, Source, Module]], registry: 
         return modules[target][2] if target is not None and target in modules else None
 
     resolver = Resolver(registry, find).following([module for _, _, module in modules.values()])
-    return [File(given, source, module, find_sites(module, resolver)) for given, source, module in modules.values()]
+    files = frozenset(modules)
+    return [_file(*read, find_sites(read[2], resolver), files) for read in modules.values()]
+
+
+def _file(given: Input, source: Source, module: Module, found: Found, paths: frozenset[Path]) -> File:
+    if source.notebook is None:
+        return File(given, source, module, found)
+    from migrator.notebooks.findings import names_of, notices
+
+    names = names_of({binding.name for binding in found.bindings}, found.sites)
+    said = list(notices(source.notebook, names, module.index.tree, lambda run: run_target(given.file, run) in paths))
+    needed = frozenset().union(*(used for _, _, used in said))
+    kept = tuple(binding for binding in found.bindings if binding.name not in needed)
+    beside = tuple((span, finding) for span, finding, _ in said)
+    return File(given, source, module, replace(found, bindings=kept), beside)
+
+
+def _located(source: Source) -> cst.Module:
+    """The tree of ``source``; the error for a notebook says where in the file it is, and in which cell."""
+    try:
+        return _parse(source)
+    except SourceError as error:
+        if source.notebook is None:
+            raise
+        starts = line_starts(source.text)
+        place = source.notebook.place(starts[min(error.line, len(starts)) - 1])
+        raise SourceError(place.line, place.label + error.reason) from None
 
 
 def _parse(source: Source) -> cst.Module:

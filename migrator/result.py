@@ -27,7 +27,10 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one file: ``after`` is its new content, equal to ``before`` unless ``changed``."""
+    """What became of one file: ``after`` is its new content, equal to ``before`` unless ``changed``.
+
+    ``shown`` are both as a person reads them, where bytes are not read as they are: the code of a notebook's cells.
+    """
 
     path: str
     status: FileStatus
@@ -36,6 +39,7 @@ class FileResult:
     after: bytes = b""
     encoding: str = "utf-8"
     is_new: bool = False
+    shown: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +15,9 @@ from migrator.answers import Answer
 from migrator.api import Finding, Module
 from migrator.bindings import Binding, Reference, children_of, dotted_name, source_of
 from migrator.edits import ConflictError, Edit, Editor, Insert, Replace, Splice, Splices, Template, around, nodes_of
-from migrator.imports import HelperKey, Need, arrange
+from migrator.imports import Cells, HelperKey, Need, arrange
 from migrator.layout import Layout, RoundTripError, lay_out
-from migrator.program import locate, root_of_cached
+from migrator.program import locate, root_of_cached, run_target
 from migrator.reading import File
 from migrator.verify import problems
 
@@ -101,6 +102,14 @@ def _keeping(bindings: Collection[Binding], made: Draft) -> Draft:
     return replace(made, answers=answers, unused=unused, exported=(*made.exported, *bindings))
 
 
+def _target(file: File, source: str) -> Path | None:
+    """The file that ``source``, imported in ``file``, means; also the one that a notebook runs."""
+    path, notebook = file.given.file, file.source.notebook
+    if notebook is not None and source in notebook.module.runs:
+        return run_target(path, notebook.module.runs[source])
+    return locate(path, source, root_of_cached(path))
+
+
 def _taken(made: Draft) -> Iterator[tuple[Path, str]]:
     """The names that ``made`` takes from other files, with these, where it still does."""
     path, index = made.file.given.file, made.file.module.index
@@ -108,7 +117,7 @@ def _taken(made: Draft) -> Iterator[tuple[Path, str]]:
     for scope in (index.scope, *index.scopes.values()):
         for binding in (b for bindings in scope.bindings.values() for b in bindings if b.symbol):
             source, name = source_of(str(binding.symbol))
-            if binding not in made.unused and source and (target := locate(path, source, root_of_cached(path))):
+            if binding not in made.unused and source and (target := _target(made.file, source)):
                 yield target, name
             target = locate(path, str(binding.symbol), root_of_cached(path)) if is_blocked else None
             if target is not None:
@@ -123,7 +132,8 @@ def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
     try:
         index, running = made.file.module.index, made.file.found.running
         project = made.file.module.project
-        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running, project)
+        cells = _cells(made)
+        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running, project, cells)
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
     except ConflictError as conflict:
@@ -135,16 +145,33 @@ def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
     return Rewritten(made, text if wrong else after, wrong)
 
 
+def _cells(made: Draft) -> Cells | None:
+    notebook = made.file.source.notebook
+    if notebook is None:
+        return None
+    uses = (a for a in made.answers if a.site is not None and a.span is None and any(_needs(a)))
+    return Cells(notebook.boundary, tuple((a.site.home, a.finding.node) for a in uses if a.site is not None))
+
+
 def _reason(error: Exception) -> Wrong:
     node = error.nodes[1] if isinstance(error, ConflictError) else None
     return str(error) or "the file nests too deeply", node
 
 
 def _checked(made: Draft, before: str, after: str) -> Iterator[Wrong]:
-    for message in problems(before, after, _bound_elsewhere(made.file.module)):
+    notebook = made.file.source.notebook
+    texts = (before, after) if notebook is None else (_without_future(before), _without_future(after))
+    for message in problems(*texts, _bound_elsewhere(made.file.module)):
+        yield message, None
+    if notebook is not None and (message := notebook.problem(after)):
         yield message, None
     if not any(answer.is_blocked for answer in made.answers):
         yield from _still_used(made.file, (*made.unused, *made.exported))
+
+
+def _without_future(text: str) -> str:
+    """A notebook's text in which every cell may begin with imports from the future, as it may."""
+    return re.sub(r"(?m)^from __future__ import", "from future import", text)
 
 
 def _todo(file: File, answer: Answer, layout: Layout) -> Iterator[Edit]:

@@ -7,9 +7,14 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from migrator.notebooks.text import CellText
 
 # They claim to be text encodings, are quadratic in the length of the file, and no Python file can be written in them.
 _NOT_FOR_FILES = frozenset({"idna", "punycode"})
+DATABRICKS = "# Databricks notebook source"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _BYTES_LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -27,8 +32,44 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True)
+class Place:
+    """A line and column of a file, from 1; ``label`` says more of where that is, for a message to begin with."""
+
+    line: int
+    column: int
+    label: str = ""
+
+
+class Notebook(Protocol):
+    """Cells that make one module."""
+
+    @property
+    def boundary(self) -> str:
+        """How a comment begins, in the module's text, that begins a cell."""
+
+    @property
+    def module(self) -> CellText:
+        """The text of the module, and what stands in it that is not Python."""
+
+    def problem(self, text: str) -> str:
+        """Why ``text``, the module's after edits, cannot go back into the cells; empty if it can."""
+
+    def place(self, offset: int) -> Place:
+        """Where in the file ``offset`` of the module's text stands."""
+
+    def restored(self, text: str) -> str:
+        """The text of the file with the cells that ``text``, the module's after edits, is made of."""
+
+    def readable(self, text: str) -> str:
+        """``text``, the module's, as a person reads it."""
+
+
+@dataclass(frozen=True)
 class Source:
-    """One file: ``text`` has every line ending as it was and no BOM; ``newline`` is the most common ending."""
+    """One file: ``text`` has every line ending as it was and no BOM; ``newline`` is the most common ending.
+
+    The text of a ``notebook`` is that of the module that its cells make.
+    """
 
     path: str
     data: bytes
@@ -36,21 +77,30 @@ class Source:
     encoding: str
     bom: bool
     newline: str
+    notebook: Notebook | None = None
 
 
 def decode(path: str, data: bytes) -> Source:
-    """The text of a Python file, by its BOM and encoding cookie as Python reads them.
+    """The text of a Python file, by its BOM and encoding cookie as Python reads them, or of a notebook's module.
 
     Raises SourceError if the bytes are not text in that encoding, or would not come back the same from ``encode``.
     """
     if b"\0" in data:
         raise SourceError(_line_at(data, data.index(b"\0")), "contains a NUL byte")
+    if path.endswith(".ipynb"):
+        from migrator.notebooks import ipynb
+
+        return ipynb.decode(path, data)
     bom = data.startswith(codecs.BOM_UTF8)
     encoding = _detect(data)
     text = _to_text(data, encoding, len(codecs.BOM_UTF8) if bom else 0)
-    source = Source(path, data, text, encoding, bom, _newline(text))
+    source = Source(path, data, text, encoding, bom, newline_of(text))
     if _to_bytes(text, encoding, bom) != data:
         raise SourceError(1, f"does not survive decoding and encoding again ({encoding})")
+    if text.startswith(DATABRICKS):
+        from migrator.notebooks import databricks
+
+        return databricks.decode(source)
     return source
 
 
@@ -67,7 +117,7 @@ def decode_text(path: str, data: bytes) -> Source:
         text, encoding = data[skip:].decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         text, encoding = data[skip:].decode("latin-1"), "latin-1"
-    return Source(path, data, text, encoding, bom, _newline(text))
+    return Source(path, data, text, encoding, bom, newline_of(text))
 
 
 def encode(source: Source, text: str) -> bytes:
@@ -75,6 +125,7 @@ def encode(source: Source, text: str) -> bytes:
 
     Raises SourceError if the encoding lacks a character of ``text``.
     """
+    text = source.notebook.restored(text) if source.notebook is not None else text
     data = _to_bytes(text, source.encoding, source.bom)
     if _to_text(data, source.encoding, len(codecs.BOM_UTF8) if source.bom else 0) != text:
         raise SourceError(1, f"does not survive encoding and decoding again ({source.encoding})")
@@ -159,7 +210,8 @@ def _line_of(text: str, index: int) -> int:
     return len(_LINE_END.findall(text[:index])) + 1
 
 
-def _newline(text: str) -> str:
+def newline_of(text: str) -> str:
+    """The most common line ending."""
     pairs = text.count("\r\n")
     counts = {"\n": text.count("\n") - pairs, "\r\n": pairs, "\r": text.count("\r") - pairs}
     most = max(counts.values())

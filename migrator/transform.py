@@ -13,13 +13,13 @@ from migrator.answers import ask
 from migrator.config import Settings
 from migrator.helper_module import HelperModule, helper_modules
 from migrator.keras import with_keras
-from migrator.layout import line_starts
-from migrator.program import imported_modules
+from migrator.layout import Layout, line_starts
+from migrator.program import imported_modules, run_files
 from migrator.reading import File, Input, Unreadable, read_all
 from migrator.registry import Registry, load_rules
 from migrator.result import Class, Diagnostic, FileResult, FileStatus, ProgramResult, ProgramStatus
 from migrator.rewrite import Rewritten, draft, finish, keep_exported
-from migrator.source import encode
+from migrator.source import Place, Source, encode
 from migrator.verify import comment_spans
 
 _TODO = re.compile(r"#[ \t]*TODO\((?P<rule>HVD\d+)\): (?P<reason>[^\r\n]*)")
@@ -96,18 +96,18 @@ class _Migration:
         """What there is to say of one file."""
         layout, file = rewritten.draft.layout, rewritten.draft.file
         for answer in rewritten.draft.answers:
-            position = (1, 1)
+            place = Place(1, 1)
             if layout is not None and (answer.span or id(answer.finding.node) in layout.spans):
-                position = layout.position((answer.span or layout.span(answer.finding.node)).start)
+                place = _place(file, layout, (answer.span or layout.span(answer.finding.node)).start)
             finding = answer.finding
             symbol = answer.site.symbol if answer.site else ""
-            yield self.diagnostic(file.given.path, position, answer.rule, finding.class_, finding.message, symbol)
+            yield self.diagnostic(file.given.path, place, answer.rule, finding.class_, finding.message, symbol)
         for message, node in rewritten.wrong:
-            position = layout.position(layout.span(node).start) if layout and node else (1, 1)
-            yield self.diagnostic(file.given.path, position, notices.CHECK, "blocked", message)
+            place = _place(file, layout, layout.span(node).start) if layout and node else Place(1, 1)
+            yield self.diagnostic(file.given.path, place, notices.CHECK, "blocked", message)
         if not file.given.is_given and file.found.bindings:
             message = "the file uses Horovod and belongs to this program, but lies outside the given paths"
-            yield self.diagnostic(file.given.path, (1, 1), notices.OUTSIDE, "blocked", message)
+            yield self.diagnostic(file.given.path, Place(1, 1), notices.OUTSIDE, "blocked", message)
 
     def open_todos(self, file: File, findings: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
         """The places that ``--partial`` left open in an earlier run, where nothing else is said of them."""
@@ -115,49 +115,65 @@ class _Migration:
         starts = line_starts(file.source.text)
         for match in _TODO.finditer(file.source.text):
             if match["rule"] not in said:
-                line = bisect_right(starts, match.start("rule"))
-                column = match.start("rule") - starts[line - 1] + 1
+                place = _place_in(file.source, starts, match.start("rule"))
                 message = f"left open by --partial: {match['reason']}"
-                yield self.diagnostic(file.given.path, (line, column), match["rule"], "blocked", message)
+                yield self.diagnostic(file.given.path, place, match["rule"], "blocked", message)
 
     def diagnostic(
-        self, path: str, position: tuple[int, int], rule: str, class_: Class, message: str, symbol: str = ""
+        self, path: str, place: Place, rule: str, class_: Class, message: str, symbol: str = ""
     ) -> Diagnostic:
-        return Diagnostic(path, *position, rule, class_, symbol, message, self.name)
+        return Diagnostic(path, place.line, place.column, rule, class_, symbol, place.label + message, self.name)
 
     def unreadable_finding(self, file: Unreadable) -> Diagnostic:
         message = f"the file is left as it is: {file.reason}"
-        return self.diagnostic(file.given.path, (file.line, 1), notices.UNREADABLE, "blocked", message)
+        return self.diagnostic(file.given.path, Place(file.line, 1), notices.UNREADABLE, "blocked", message)
 
     @cached_property
-    def ignores(self) -> dict[tuple[str, int, str], int]:
-        """Path, line and rule of every ignore comment, with its column."""
-        return {key: column for file in self.files for key, column in _ignores_in(file)}
+    def ignores(self) -> dict[tuple[str, int, str], Place]:
+        """Path, line and rule of every ignore comment, with its place."""
+        return {key: place for file in self.files for key, place in _ignores_in(file)}
 
     def unused_ignores(self, used: set[tuple[str, int, str]]) -> Iterator[Diagnostic]:
-        for (path, line, rule), column in self.ignores.items():
+        for (path, line, rule), place in self.ignores.items():
             if (path, line, rule) not in used:
                 message = f"ignore[{rule}] silences nothing here"
-                yield self.diagnostic(path, (line, column), notices.UNUSED_IGNORE, "review", message)
+                yield self.diagnostic(path, place, notices.UNUSED_IGNORE, "review", message)
 
 
 def _launched(inputs: Sequence[Input]) -> str:
-    """The file that a program is known by: the first that no other file of it imports."""
-    imported = {(given.file, name.rpartition(".")[2]) for given in inputs for name in imported_modules(given.data)}
-    free = [g.path for g in inputs if not any(n == g.file.stem for f, n in imported if f != g.file)]
+    """The file that a program is known by: the first that no other file of it imports, or runs."""
+    imported = {(given.file, name.rpartition(".")[2]) for given in inputs for name in imported_modules(given.code)}
+    run = {target for given in inputs for target in run_files(given.file, given.code)}
+    free = [
+        g.path for g in inputs if g.file not in run and not any(n == g.file.stem for f, n in imported if f != g.file)
+    ]
     return min(free or [given.path for given in inputs])
 
 
-def _ignores_in(file: File) -> Iterator[tuple[tuple[str, int, str], int]]:
+def _place(file: File, layout: Layout, offset: int) -> Place:
+    """Where ``offset`` of the file's text stands in the file."""
+    notebook = file.source.notebook
+    return notebook.place(offset) if notebook is not None else Place(*layout.position(offset))
+
+
+def _place_in(source: Source, starts: Sequence[int], offset: int) -> Place:
+    """The same, without a layout."""
+    if source.notebook is not None:
+        return source.notebook.place(offset)
+    line = bisect_right(starts, offset)
+    return Place(line, offset - starts[line - 1] + 1)
+
+
+def _ignores_in(file: File) -> Iterator[tuple[tuple[str, int, str], Place]]:
     text = file.source.text
     if "hvd:" not in text:
         return
     starts = line_starts(text)
     for span in comment_spans(text):
         if match := _IGNORE.search(text[span.start : span.end]):
-            line = bisect_right(starts, span.start)
+            place = _place_in(file.source, starts, span.start)
             for rule in match[1].split(","):
-                yield (file.given.path, line, rule.strip()), span.start - starts[line - 1] + 1
+                yield (file.given.path, place.line, rule.strip()), place
 
 
 def file_result(rewritten: Rewritten) -> FileResult:
@@ -167,7 +183,14 @@ def file_result(rewritten: Rewritten) -> FileResult:
         return FileResult(given.path, "skipped", "outside the given paths", given.data, given.data, source.encoding)
     after = encode(source, rewritten.after)
     status: FileStatus = "changed" if after != given.data else "unchanged"
-    return FileResult(given.path, status, "", given.data, after, source.encoding)
+    return FileResult(given.path, status, "", given.data, after, source.encoding, shown=_shown(source, rewritten.after))
+
+
+def _shown(source: Source, after: str) -> tuple[str, str] | None:
+    notebook = source.notebook
+    if notebook is None or not source.path.endswith(".ipynb"):
+        return None
+    return notebook.readable(source.text), notebook.readable(after)
 
 
 def unreadable_result(file: Unreadable) -> FileResult:

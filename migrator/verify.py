@@ -35,9 +35,14 @@ def comment_spans(text: str) -> tuple[Span, ...]:
             spans.append(Span(match.start(), match.end()))
             position = match.end()
         else:
-            closing = _ENDS[match["quote"]].match(text, match.end())
-            position = closing.end() if closing else match.end()
+            position = string_end(text, match["quote"], match.end()) or match.end()
     return tuple(spans)
+
+
+def string_end(text: str, quote: str, start: int) -> int | None:
+    """Where a string ends of which the opening ``quote`` ends at ``start``; None if it does not."""
+    closing = _ENDS[quote].match(text, start)
+    return closing.end() if closing else None
 
 
 def comments(text: str) -> Counter[str]:

@@ -41,7 +41,7 @@ def walk(*paths: str, **settings: tuple[str, ...]) -> list[str]:
 
 
 def test_modules_and_others_apart(make: Make) -> None:
-    others = ["Dockerfile", "Dockerfile.gpu", "Makefile", "Pipfile", "a.ipynb", "b.yml", "c.yaml", "d.toml", "e.sh"]
+    others = ["Dockerfile", "Dockerfile.gpu", "Makefile", "Pipfile", "b.yml", "c.yaml", "d.toml", "e.sh"]
     for name in ["z.py", "a/b.py", "a-b.py", "w.pyw", "x.pyc", "y.pyx", "py", "Dockerfile.py", *others]:
         make(name)
     found = find([Path()], Settings())
@@ -57,11 +57,11 @@ def test_each_file_once(make: Make) -> None:
 
 
 def test_explicit_file_of_any_suffix(make: Make) -> None:
-    for name in ["train", "x.pyx", "n.ipynb"]:
+    for name in ["train", "x.pyx", "n.yml"]:
         make(name)
-    found = find([Path("train"), Path("x.pyx"), Path("n.ipynb")], Settings())
+    found = find([Path("train"), Path("x.pyx"), Path("n.yml")], Settings())
     assert names(found) == ["train", "x.pyx"]
-    assert [path.name for path in found.others] == ["n.ipynb"]
+    assert [path.name for path in found.others] == ["n.yml"]
 
 
 @pytest.mark.parametrize("folder", [".git", ".hg", ".venv", "node_modules", "__pycache__", ".tox", ".eggs"])

@@ -47,7 +47,7 @@ def test_fixture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for path, data in outcome.written.items():
         old, new = decode(path, before.get(path, b"")).text, decode(path, data).text
         assert all(comment.startswith("# type:") for comment in comments(old) - comments(new))
-        libcst.parse_module(data)
+        libcst.parse_module(new)
 
 
 def test_every_rule_has_a_fixture() -> None:

@@ -1,9 +1,9 @@
 """The fixtures, and a script that writes what the tool makes of them.
 
-A case is a folder under fixtures/ with ``before.py`` (or ``before/``, a program of several files), what becomes of it
-in ``after.py`` (or ``after/``; none where nothing is written) and, in ``findings.txt``, what the report says.
-``settings.toml`` holds settings other than the defaults, ``wrong.txt`` says why the tool does not do yet what the case
-expects, which was then written by hand.
+A case is a folder under fixtures/ with ``before.py`` (or ``before.ipynb``, or ``before/``, a program of several files),
+what becomes of it in ``after.py`` (or ``after.ipynb``, ``after/``; none where nothing is written) and, in
+``findings.txt``, what the report says. ``settings.toml`` holds settings other than the defaults, ``wrong.txt`` says why
+the tool does not do yet what the case expects, which was then written by hand.
 
     python tests/update_fixtures.py [TEXT ...]
 
@@ -26,6 +26,7 @@ from migrator.config import Settings
 from migrator.engine import migrate
 from migrator.result import Result
 
+SUFFIXES = (".py", ".ipynb")
 ROOT = Path(__file__).resolve().parent.parent / "fixtures"
 Files = dict[str, bytes]
 
@@ -41,7 +42,7 @@ class Outcome:
 
 def cases() -> Iterator[Path]:
     """The folders of all cases."""
-    found = {path.parent for name in ("before.py", "before") for path in ROOT.glob(f"*/*/{name}")}
+    found = {path.parent for suffix in ("", *SUFFIXES) for path in ROOT.glob(f"*/*/before{suffix}")}
     yield from sorted(found)
 
 
@@ -49,9 +50,10 @@ def files(case: Path, which: str) -> Files:
     """The files of a case ``before`` or ``after``, by the path that they have in a run."""
     folder = case / which
     if folder.is_dir():
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
-    single = case / f"{which}.py"
-    return {"program.py": single.read_bytes()} if single.exists() else {}
+        paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    single = (case / f"{which}{suffix}" for suffix in SUFFIXES)
+    return {f"program{path.suffix}": path.read_bytes() for path in single if path.exists()}
 
 
 def settings_of(case: Path) -> Settings:
@@ -95,9 +97,10 @@ def main(wanted: list[str]) -> None:
             outcome = run(files(case, "before"), settings_of(case), Path(folder))
             os.chdir(ROOT)
         shutil.rmtree(case / "after", ignore_errors=True)
-        (case / "after.py").unlink(missing_ok=True)
+        for suffix in SUFFIXES:
+            (case / f"after{suffix}").unlink(missing_ok=True)
         for path, data in outcome.written.items():
-            target = case / "after" / path if (case / "before").is_dir() else case / "after.py"
+            target = case / "after" / path if (case / "before").is_dir() else case / f"after{Path(path).suffix}"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         (case / "findings.txt").write_text(outcome.findings, "utf-8")

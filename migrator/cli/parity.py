@@ -148,15 +148,17 @@ def _subjects(
 ) -> tuple[Subject, Subject, tuple[Diagnostic, ...]]:
     """Both sides, and what the migration found."""
     import migrator.engine
-    from migrator.parity.subjects import BlockedError, SubjectError, of_migration, of_programs
+    from migrator.parity.subjects import BlockedError, SubjectError, as_script, of_migration, of_programs
 
     places = [_place(program, is_module) for program in programs]
     trees = [_tree(place, root) for place in places]
     try:
         if len(places) == 2:
-            return *of_programs(places[0], places[1], (trees[0], trees[1])), ()
+            before, after = of_programs(places[0], places[1], (trees[0], trees[1]))
+            return as_script(before), as_script(after), ()
         result = migrator.engine.migrate([trees[0]], chosen_settings({"gradients": gradients}))
-        return *of_migration(places[0], trees[0], result), result.findings
+        before, after = of_migration(places[0], trees[0], result)
+        return as_script(before), as_script(after), result.findings
     except BlockedError:
         raise
     except SubjectError as error:

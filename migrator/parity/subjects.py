@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from migrator.parity.trial import Files
 from migrator.result import Result
+from migrator.source import SourceError, decode
 
 
 class SubjectError(Exception):
@@ -67,6 +68,29 @@ def of_programs(original: Path, migrated: Path, trees: tuple[Path, Path]) -> tup
     known = [path for path in dict.fromkeys(changed) if (first / path).is_file()]
     new = [path for path in _differing(after, before) if path not in changed] if first != second else []
     return Subject(before, place, tuple(known)), Subject(after, place, (*known, *new))
+
+
+def as_script(subject: Subject) -> Subject:
+    """``subject``, of which a notebook is run as the script that its cells make.
+
+    Raises SubjectError for a notebook that cannot be read.
+    """
+    if subject.program.suffix != ".ipynb":
+        return subject
+    files, program = subject.files, subject.program
+    names = (program.with_suffix(".py"), program.with_name(f"{program.stem}_notebook.py"))
+    place = next(name for name in names if name is names[-1] or files.content(name) is None)
+    written = {**files.written, place: _script(program, files.content(program) or b"")}
+    changed = tuple(place if path == program else path for path in subject.changed)
+    return Subject(Files(files.tree, written), place, changed, subject.others)
+
+
+def _script(program: PurePath, content: bytes) -> bytes:
+    try:
+        source = decode(program.name, content)
+    except SourceError as error:
+        raise SubjectError(f"{program}: {error}") from error
+    return source.notebook.module.script.encode() if source.notebook is not None else b""
 
 
 def _holds(files: Iterable[str], program: Path) -> bool:

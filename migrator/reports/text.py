@@ -70,7 +70,8 @@ def _program(
 def _diff(file: FileResult, view: View) -> Iterator[str]:
     import difflib
 
-    before, after = (LINE.findall(_decode(data, file.encoding)) for data in (file.before, file.after))
+    texts = file.shown or [_decode(data, file.encoding) for data in (file.before, file.after)]
+    before, after = map(LINE.findall, texts)
     name = printable(file.path)
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         shown = line.rstrip("\r\n")

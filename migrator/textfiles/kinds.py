@@ -25,7 +25,7 @@ _BY_EXTENSION: dict[str, Kind] = {
     **dict.fromkeys(("mk", "mak"), "makefile"),
     **dict.fromkeys(("yml", "yaml"), "yaml"),
     **dict.fromkeys(("md", "markdown"), "markdown"),
-    **dict.fromkeys(("ipynb", "rst", "toml", "cfg", "ini", "txt"), "prose"),
+    **dict.fromkeys(("rst", "toml", "cfg", "ini", "txt"), "prose"),
     "dockerfile": "dockerfile",
 }
 _OF_REQUIREMENTS = ("requirement", "constraint", "reqs")

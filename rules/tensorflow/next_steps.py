@@ -11,6 +11,8 @@ from .names import INIT, RUNNER, is_tensorflow
 
 LAUNCH = "hvd-migrate launcher, then python launch_workers.py -np N {path}  (in place of horovodrun or mpirun -np N)"
 
+NOTEBOOK = "jupyter nbconvert --to script {path}, hvd-migrate launcher, then python launch_workers.py -np N {script}"
+
 
 @planner
 def plan_next_steps(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
@@ -18,4 +20,10 @@ def plan_next_steps(context: Context) -> tuple[Iterable[object], Iterable[Site]]
     notes = [Note(context.keras)] if context.keras and is_tensorflow(context) else []
     starting = () if context.uses(RUNNER) else context.uses(INIT)
     by = [StartedBy("launch_workers.py")] if starting else []
-    return [*notes, *by, *(NextStep(LAUNCH.format(path=path)) for path in started(context, starting))], ()
+    return [*notes, *by, *(NextStep(_launch(path)) for path in started(context, starting))], ()
+
+
+def _launch(path: str) -> str:
+    """The line that starts a program, of a notebook the script that Jupyter makes of it."""
+    script = path.removesuffix(".ipynb")
+    return LAUNCH.format(path=path) if script == path else NOTEBOOK.format(path=path, script=f"{script}.py")

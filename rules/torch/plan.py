@@ -260,4 +260,6 @@ def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
     if context.uses("horovod.torch.init"):
         yield StartedBy("torchrun")
     for path in started(context, context.uses("horovod.torch.init")):
-        yield NextStep(f"torchrun --standalone --nproc-per-node=N {path}  (in place of horovodrun or mpirun -np N)")
+        started_by = "--no-python ipython " if path.endswith(".ipynb") else ""
+        line = f"torchrun --standalone --nproc-per-node=N {started_by}{path}"
+        yield NextStep(f"{line}  (in place of horovodrun or mpirun -np N)")
