@@ -51,14 +51,16 @@ class Answers:
     requirements: tuple[str, ...] = ()
 
 
-def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: str = "") -> Answers:
+def ask(
+    files: Sequence[File], registry: Registry, settings: Settings, keras: str = "", *, has_strategy: bool = True
+) -> Answers:
     """Run the planners, then the rule of every site."""
     sites = tuple(site for file in files for site in file.found.sites)
     by_symbol: dict[str, list[Site]] = defaultdict(list)
     for site in sites:
         by_symbol[site.symbol].append(site)
     grouped = {symbol: tuple(found) for symbol, found in by_symbol.items()}
-    context = Context(settings, tuple(file.module for file in files), sites, (), grouped, keras)
+    context = Context(settings, tuple(file.module for file in files), sites, (), grouped, keras, has_strategy)
     derived: list[Site] = []
     for plan in registry.planners:
         plans, more = plan(context)
@@ -67,8 +69,10 @@ def ask(files: Sequence[File], registry: Registry, settings: Settings, keras: st
     found: dict[int, list[Answer]] = {id(file.module): [] for file in files}
     for site in (*sites, *derived):
         found[id(site.module)] += _answer(site, context, registry)
+    chosen = {id(site.node) for site in derived}
     for file in files:
-        found[id(file.module)] += (Answer(rule, finding) for rule, finding in file.found.notices)
+        said = (n for n in file.found.notices if n[0] != notices.STRING or id(n[1].node) not in chosen)
+        found[id(file.module)] += (Answer(rule, finding) for rule, finding in said)
         found[id(file.module)] += (Answer(notices.NOTEBOOK, finding, span=span) for span, finding in file.beside)
         for node, uses in file.found.annotations:
             found[id(file.module)].append(_in_quotes(node, uses, context, registry))

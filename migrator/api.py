@@ -306,7 +306,7 @@ def helper_of(item: Helper | str) -> Helper:
 class Context:
     """What a rule may know beside its site: the settings, the program's modules and sites, and the plans.
 
-    ``keras`` says which Keras the settings name, and why.
+    ``keras`` says which Keras the settings name, and why; ``has_strategy`` that Lightning's Trainer takes a strategy.
     """
 
     settings: Settings
@@ -315,6 +315,7 @@ class Context:
     plans: tuple[object, ...] = ()
     by_symbol: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
     keras: str = ""
+    has_strategy: bool = True
 
     def uses(self, symbol: str) -> tuple[Site, ...]:
         """The program's sites of ``symbol``."""

@@ -345,6 +345,7 @@ class _Pass:
     def import_(self, node: cst.Import) -> None:
         for alias in node.names:
             self.note(alias, node)
+            self.note(alias.name, alias)
             symbol = dotted_name(alias.name)
             if alias.asname is not None:
                 self.bind(dotted_name(alias.asname.name), "import", alias, symbol=symbol)
@@ -360,6 +361,7 @@ class _Pass:
         joint = "" if module.endswith(".") else "."
         for alias in node.names:
             self.note(alias, node)
+            self.note(alias.name, alias)
             name = dotted_name(alias.name)
             local = dotted_name(alias.asname.name) if alias.asname is not None else name
             self.bind(local, "import", alias, symbol=f"{module}{joint}{name}")

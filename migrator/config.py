@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
 Gradients = Literal["auto", "ddp", "optimizer", "scope"]
-Target = Literal["auto", "ddp"]
+Target = Literal["auto", "ddp", "deepspeed", "ray"]
 Keras = Literal["auto", "2", "3"]
 Value = str | bool | int | tuple[str, ...]
 

@@ -14,6 +14,7 @@ from migrator.config import Settings
 from migrator.helper_module import HelperModule, helper_modules
 from migrator.keras import with_keras
 from migrator.layout import Layout, line_starts
+from migrator.lightning import has_strategy
 from migrator.program import imported_modules, run_files
 from migrator.reading import File, Input, Unreadable, read_all
 from migrator.registry import Registry, load_rules
@@ -42,7 +43,7 @@ def migrate_program(inputs: Sequence[Input], settings: Settings) -> Outcome:
     registry = load_rules()
     settings, keras = with_keras(settings, inputs)
     files, unreadable = read_all(inputs, registry)
-    return _Migration(files, unreadable, registry, settings, keras).outcome()
+    return _Migration(files, unreadable, registry, settings, keras, has_strategy(inputs)).outcome()
 
 
 class _Migration:
@@ -55,16 +56,18 @@ class _Migration:
         registry: Registry,
         settings: Settings,
         keras: str = "",
+        has_strategy: bool = True,
     ) -> None:
         self.files = files
         self.unreadable = unreadable
         self.registry = registry
         self.settings = settings
         self.keras = keras
+        self.has_strategy = has_strategy
         self.name = _launched([*(file.given for file in files), *(file.given for file in unreadable)])
 
     def outcome(self) -> Outcome:
-        answers = ask(self.files, self.registry, self.settings, self.keras)
+        answers = ask(self.files, self.registry, self.settings, self.keras, has_strategy=self.has_strategy)
         partial = self.settings.partial
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
         if partial and any(answer.is_blocked for made in drafts for answer in made.answers):

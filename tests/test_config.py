@@ -34,7 +34,7 @@ def test_nearest_file_wins(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ("colour = 1", "'colour': unknown key"),
-        ("target = 'tpu'", "target: must be one of auto, ddp, not 'tpu'"),
+        ("target = 'tpu'", "target: must be one of auto, ddp, deepspeed, ray, not 'tpu'"),
         ("target = 1", "target: must be one of"),
         ("gradients = []", "gradients: must be one of"),
         ("partial = 1", "partial: must be true or false"),

@@ -68,7 +68,7 @@ def _in_existing_folder(context: click.Context, parameter: click.Parameter, valu
     help="Leave these rules out; a use that one answers for stays, and blocks its program.",
 )
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out these files, beside those of the settings.")
-@click.option("--target", type=click.Choice(["auto", "ddp"]), help="What to migrate to.")
+@click.option("--target", type=click.Choice(["auto", "ddp", "deepspeed", "ray"]), help="What to migrate to.")
 @click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer", "scope"]), help="Who averages gradients.")
 @click.option("--keras", type=click.Choice(["auto", "2", "3"]), help="The Keras of programs that use TensorFlow.")
 @click.option("--jobs", type=click.IntRange(min=0), metavar="N", help="Number of processes; 0 is one per core.")

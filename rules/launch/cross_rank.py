@@ -2,7 +2,7 @@
 
 Horovod counts hosts; torchrun counts its agents, one to a host as it is usually started, and exports GROUP_RANK and
 GROUP_WORLD_SIZE, as the launcher of TensorFlow workers does. Without a launcher there is one. Under TorchDistributor
-on a cluster every Spark task is an agent of its own.
+on a cluster every Spark task is an agent of its own. Ray Train exports NODE_RANK, and not how many nodes there are.
 
 Example:
 
@@ -21,6 +21,7 @@ if int(os.environ.get("GROUP_RANK", 0)) == 0:
 
 from migrator.api import Context, Finding, RefusalError, Site, expression, rule
 
+from ..ray.names import is_started_by_ray
 from ..torch.names import OS
 
 VALUES = {
@@ -35,6 +36,11 @@ def cross_rank(site: Site, context: Context) -> Finding:
     value = VALUES[site.short]
     if site.call is not None and site.call.args:
         raise RefusalError(f"{site.short} takes no arguments")
+    if is_started_by_ray(context):
+        if site.short == "cross_size":
+            raise RefusalError("Ray Train does not say how many hosts there are: divide dist.get_world_size() yourself")
+        value = 'int(os.environ.get("NODE_RANK", 0))'
     new = value if site.call is not None else f"lambda: {value}"
-    message = f"{site.short} → {value}, which counts the launcher's agents: one to a host, as a rule"
+    what = "Ray's nodes" if is_started_by_ray(context) else "the launcher's agents: one to a host, as a rule"
+    message = f"{site.short} → {value}, which counts {what}"
     return site.replace(expression(new), class_="review", message=message, imports=[OS])

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Edit, Finding, Insert, RefusalError, Remove, Replace, Site, cst, expression, rule
 
+from ..ray.joined import is_joined
 from ..values import symbol_of
 from .names import DIST
 from .process_set_plan import INIT, ProcessSets
@@ -34,6 +35,9 @@ from .process_set_plan import INIT, ProcessSets
 def init(site: Site, context: Context) -> tuple[Finding, ...]:
     if site.call is None:
         raise RefusalError("init is passed on as a value; call it where the program starts")
+    if is_joined(site, context) and site.statement is not None:
+        message = "init goes: Ray Train's workers have joined the process group when the function starts"
+        return (site.found("exact", message, [Remove(site.statement)]),)
     own = _joined_later(site)
     plan = next(context.plan(ProcessSets))
     if reason := plan.refused.get(id(site.call)):

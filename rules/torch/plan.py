@@ -24,6 +24,7 @@ from migrator.api import (
 )
 
 from ..launch.scripts import started
+from ..ray.names import is_started_by_ray
 from ..values import is_zero, possible_values
 from .apex import copying_levels
 from .model_uses import Uses
@@ -255,7 +256,7 @@ def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
 
 def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
     """How each program that joins the process group is started now."""
-    if context.uses(RUNNER):
+    if context.uses(RUNNER) or is_started_by_ray(context):
         return
     if context.uses("horovod.torch.init"):
         yield StartedBy("torchrun")

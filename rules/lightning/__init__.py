@@ -1,0 +1,1 @@
+"""Rules for frameworks that choose Horovod by a string."""
