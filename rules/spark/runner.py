@@ -43,6 +43,7 @@ from migrator.api import (
     rule,
 )
 
+from ..deepspeed.distributor import by_deepspeed
 from ..tensorflow.names import is_tensorflow
 
 MIRRORED = Import("spark_tensorflow_distributor", "MirroredStrategyRunner")
@@ -68,7 +69,8 @@ def horovod_runner(site: Site, context: Context) -> Finding:
     ]
     if "driver_log_verbosity" in arguments:
         notes.append("driver_log_verbosity goes: all output of the workers is shown")
-    return site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
+    found = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
+    return by_deepspeed(found, context)
 
 
 def _mirrored(arguments: Mapping[str, cst.BaseExpression], site: Site, context: Context) -> Finding:

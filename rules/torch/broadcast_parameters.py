@@ -16,7 +16,7 @@ model = DDP(model)
 ```
 """
 
-from migrator.api import Context, Finding, RefusalError, Replace, Site, expression, rule
+from migrator.api import Context, Finding, RefusalError, Remove, Replace, Site, cst, dotted_name, expression, rule
 
 from ..values import is_constant
 from .names import BROADCAST, DDP
@@ -29,7 +29,15 @@ def broadcast_parameters(site: Site, context: Context) -> Finding:
     if "params" not in arguments:
         raise RefusalError("the call does not say what it broadcasts")
     for plan in context.plan(Plan):
-        if plan.wrap is site and plan.model is not None:
+        if (
+            plan.engine is not None
+            and not plan.engine.keeps_broadcast
+            and _is_of(plan.model, arguments["params"], site)
+        ):
+            message = "broadcast_parameters goes: deepspeed.initialize broadcasts rank 0's parameters"
+            assert site.statement is not None
+            return site.found("exact", message, [Remove(site.statement)])
+        if plan.wrap is site and plan.strategy == "ddp" and plan.model is not None:
             new = expression("{model} = DDP({model})", model=plan.model)
             message = "broadcast_parameters → DDP, whose constructor broadcasts rank 0's weights"
             assert site.statement is not None
@@ -40,3 +48,11 @@ def broadcast_parameters(site: Site, context: Context) -> Finding:
     else:
         new = expression("broadcast_parameters({params}, {root})", params=arguments["params"], root=root)
     return site.replace(new, helpers=["broadcast_parameters"])
+
+
+def _is_of(model: cst.BaseExpression | None, params: cst.BaseExpression, site: Site) -> bool:
+    """Whether the site broadcasts what ``model`` holds, from rank 0, and does nothing else."""
+    owner = params.func.value if isinstance(params, cst.Call) and isinstance(params.func, cst.Attribute) else None
+    root = site.arguments("params", "root_rank").get("root_rank")
+    same = owner is not None and dotted_name(owner) == dotted_name(model)
+    return same and site.is_discarded and (root is None or is_constant(root, "0"))

@@ -30,6 +30,7 @@ model = DDP(model)
 from __future__ import annotations
 
 from migrator.api import (
+    Class,
     Context,
     Edit,
     Finding,
@@ -67,6 +68,8 @@ def distributed_optimizer(site: Site, context: Context) -> Finding | tuple[Findi
         if error is None:
             raise RefusalError(reason)
         return error
+    if plan.strategy == "deepspeed":
+        return _by_engine(plan)
     found = _by_ddp(plan) if plan.strategy == "ddp" else _at_optimizer(plan, context)
     if plan.has_ddp_branch is None:
         return found
@@ -106,6 +109,14 @@ def _ddp_message(plan: Plan) -> str:
     if not plan.is_broadcast:
         notes.append("Horovod left each rank its own first weights here, DDP gives all rank 0's")
     return "; ".join([*notes, *_option_notes(plan)])
+
+
+def _by_engine(plan: Plan) -> Finding:
+    """The optimizer itself; where the engine is made in the place of the wrapping, that statement is its rule's."""
+    edits = _adasum_guard(plan)
+    message = "; ".join(["DistributedOptimizer goes: the engine averages", *_option_notes(plan)])
+    class_: Class = "review" if plan.options.predivides or plan.options.adasum or plan.loses_state else "exact"
+    return plan.site.found(class_, message, edits if plan.wrap is plan.site else [*edits, *_plain(plan)])
 
 
 def _option_notes(plan: Plan) -> list[str]:

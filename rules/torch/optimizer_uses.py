@@ -152,11 +152,14 @@ class OptimizerUses:
 
     def follows_synchronize(self, module: Module, call: cst.Call) -> bool:
         """Whether the same optimizer was synchronized before ``call`` in its block, and no backward has run since."""
-        index, block = module.index, _block(module, call)
+        index, block = module.index, block_of(module, call)
         earlier = [
             other
             for m, other in self.synchronized
-            if m is module and _block(m, other) is block and self.is_same(m, other, call) and index.before(other, call)
+            if m is module
+            and block_of(m, other) is block
+            and self.is_same(m, other, call)
+            and index.before(other, call)
         ]
         steps = [step for m, step in (*self.steps, *self.scaled) if m is module and self.is_same(m, step, call)]
         ends = [*index.attributes["backward"], *(step for step in steps if step is not call)]
@@ -181,10 +184,10 @@ class OptimizerUses:
 
     def first_unscale(self, module: Module, call: cst.Call) -> cst.Call | None:
         """Where the same optimizer's gradients are unscaled for the step ``call``: after the step before it."""
-        index, block = module.index, _block(module, call)
+        index, block = module.index, block_of(module, call)
         steps = [s for m, s in self.scaled if m is module and s is not call and self.is_same(m, s, call)]
         for other_module, other in self.unscaled:
-            here = other_module is module and _block(module, other) is block and index.before(other, call)
+            here = other_module is module and block_of(module, other) is block and index.before(other, call)
             between = any(index.before(other, step) and index.before(step, call) for step in steps)
             if here and self.is_same(module, other, call) and not between:
                 return other
@@ -448,7 +451,7 @@ def _called(attribute: cst.Attribute, module: Module) -> cst.Call | None:
     return call if isinstance(call, cst.Call) and call.func is attribute else None
 
 
-def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def block_of(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """The block of statements in which ``node`` stands, looking out of ``with`` blocks."""
     line = module.index.line(node)
     holder = module.index.parent(line)

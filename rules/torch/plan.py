@@ -23,6 +23,9 @@ from migrator.api import (
     planner,
 )
 
+from ..deepspeed.engine import Engine, NotCanonicalError, Obstacle
+from ..deepspeed.names import INITIALIZE, OBSTACLE
+from ..deepspeed.training import engine_of
 from ..launch.scripts import started
 from ..ray.names import is_started_by_ray
 from ..values import is_zero, possible_values
@@ -33,7 +36,7 @@ from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
 from .proof import SPARSE, Proof, ddp_branch
 
-Strategy = Literal["ddp", "optimizer"]
+Strategy = Literal["ddp", "optimizer", "deepspeed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,8 @@ class Plan:
     ``wrap`` is the site whose statement the wrap replaces (a broadcast of parameters), or the optimizer's own site;
     ``reason`` says why the strategy was taken; ``by_name`` that reductions are called by name, ``hook`` that one is
     set; ``bound`` that the calls by name do not see the compression, which the optimizer therefore carries; ``test`` is
-    the condition under which the optimizer is wrapped, where it ``is_conditional`` and the condition is one test.
+    the condition under which the optimizer is wrapped, where it ``is_conditional`` and the condition is one test;
+    ``engine`` is how the model trains by DeepSpeed, where that is the strategy.
     """
 
     site: Site
@@ -70,6 +74,7 @@ class Plan:
     reduced_by_name: frozenset[int]
     test: cst.BaseExpression | None
     is_conditional: bool
+    engine: Engine | None = None
 
     @property
     def name(self) -> str:
@@ -124,24 +129,34 @@ def plan_gradients(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     plans: list[Plan] = []
     refused: list[Refused] = []
     derived: list[Site] = []
+    obstacles: list[Obstacle] = []
     for site in sites:
         try:
             plan, found = _plan(site, context, uses)
+        except NotCanonicalError as refusal:
+            refused.append(Refused(site, f"--target deepspeed: {refusal}; --target ddp would do"))
+            obstacles += refusal.obstacles
+            continue
         except RefusalError as refusal:
             refused.append(Refused(site, str(refusal)))
             continue
         plans.append(plan)
+        derived += _engine_sites(plan)
         if plan.strategy == "ddp":
             derived += (_unwrap_site(node, site) for node in (*found.unwrapped, *found.guarded, *found.evaluated))
     if any(plan.bound for plan in plans):
         plans = [replace(plan, bound=plan.strategy == "optimizer" and plan.by_name) for plan in plans]
     gradients = Gradients(tuple(plans), uses)
     derived += uses.sites(gradients.of)
-    return [*plans, *refused, gradients, *_next_steps(context)], derived
+    first = {id(o.node): o for o in reversed(obstacles) if not any(o.node is site.target for site in sites)}
+    derived += (_site_at(OBSTACLE, o.node, o.module) for o in first.values())
+    return [*plans, *refused, *obstacles, gradients, *_next_steps(context)], derived
 
 
 def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses]:
     options = options_of(site)
+    if context.settings.target == "deepspeed":
+        return _by_engine(site, options, context, uses), Uses()
     proof = Proof(site, options, context, uses)
     found = Uses()
     reason = proof.obstacle(found)
@@ -191,6 +206,54 @@ def _plan(site: Site, context: Context, uses: OptimizerUses) -> tuple[Plan, Uses
         is_conditional=test is not None,
     )
     return plan, found if by_ddp else Uses()
+
+
+def _by_engine(site: Site, options: Options, context: Context, uses: OptimizerUses) -> Plan:
+    engine, proof = engine_of(site, options, context, uses)
+    return Plan(
+        site=site,
+        options=options,
+        strategy="deepspeed",
+        reason="--target deepspeed asks for it",
+        model=proof.model,
+        wrap=engine.wrap,
+        sparse=False,
+        by_name=False,
+        hook=False,
+        bound=False,
+        has_ddp_branch=None,
+        is_broadcast=bool(context.uses(BROADCAST)),
+        reduces_twice=False,
+        trusts_others=False,
+        freezes=proof.freezes(),
+        grows=False,
+        loses_state=_initial_state(options.optimizer, site.module),
+        may_copy=False,
+        of_model=False,
+        scales_early=False,
+        clips_early=False,
+        reduced_by_name=frozenset(),
+        test=None,
+        is_conditional=False,
+        engine=engine,
+    )
+
+
+def _engine_sites(plan: Plan) -> Iterator[Site]:
+    """The place where the engine is made, and those where it takes over."""
+    if plan.engine is not None:
+        wrap = plan.engine.wrap
+        yield Site(INITIALIZE, wrap.node, wrap.call, wrap.module, wrap.scope, wrap.home)
+        yield from (_site_at(use.symbol, use.node, use.module) for use in plan.engine.uses)
+
+
+def _site_at(symbol: str, node: cst.CSTNode, module: Module) -> Site:
+    """A site at a call, or at a name."""
+    scope = module.index.scope_of(node)
+    if isinstance(node, cst.Call):
+        return Site(symbol, node.func, node, module, scope, module.index.scope)
+    assert isinstance(node, cst.BaseExpression)
+    return Site(symbol, node, None, module, scope, module.index.scope)
 
 
 def _places(site: Site, condition: str | None, uses: OptimizerUses) -> tuple[bool, list[cst.Call]]:
@@ -263,4 +326,6 @@ def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
     for path in started(context, context.uses("horovod.torch.init")):
         started_by = "--no-python ipython " if path.endswith(".ipynb") else ""
         line = f"torchrun --standalone --nproc-per-node=N {started_by}{path}"
+        if context.settings.target == "deepspeed":
+            line = f"deepspeed --no_local_rank --num_gpus N {path}, or {line}"
         yield NextStep(f"{line}  (in place of horovodrun or mpirun -np N)")

@@ -18,7 +18,7 @@ from .training_loop import Step, unclear_step
 
 SPARSE = re.compile(r"\bsparse\s*=\s*True")
 _ADDED_PARAMETERS = re.compile(r"\bparam_groups\b[^\r\n]*[\"']params[\"']")
-_SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph|use_reentrant)\s*=\s*True|\bautograd\.grad\(")
+SECOND_BACKWARD = re.compile(r"\b(retain_graph|create_graph|use_reentrant)\s*=\s*True|\bautograd\.grad\(")
 
 
 class Proof:
@@ -165,7 +165,7 @@ class Proof:
         """What the rest of the module says."""
         if self.freezes():
             yield "parameters are frozen or unfrozen"
-        if _SECOND_BACKWARD.search(self.module.text):
+        if SECOND_BACKWARD.search(self.module.text):
             yield "there may be more than one backward on one forward"
         if not self.uses.steps_in_sight:
             yield "the optimizer is handed on, so its steps are not all in sight"

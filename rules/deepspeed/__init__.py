@@ -1,0 +1,1 @@
+"""Rules for ``--target deepspeed``: the training loop by an engine of DeepSpeed."""
