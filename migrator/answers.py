@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrator import notices
-from migrator.api import Context, Finding, Needs, NextStep, Note, RefusalError, Site, StartedBy
+from migrator.api import Context, Finding, InPlace, Needs, NextStep, Note, RefusalError, Site, StartedBy
 from migrator.config import Settings, is_selected
 from migrator.edits import Edit, Replace, Template
 from migrator.layout import Span
@@ -41,7 +41,8 @@ class Answer:
 class Answers:
     """The answers for each module, by its identity, what a person does after the rewrite, and what it is for.
 
-    ``launchers`` and ``requirements`` are what starts the program now, and what it needs.
+    ``launchers`` and ``requirements`` are what starts the program now, and what it needs; ``in_place`` the paths of
+    files that have their helpers in themselves.
     """
 
     by_module: Mapping[int, Sequence[Answer]]
@@ -49,6 +50,7 @@ class Answers:
     notes: tuple[str, ...]
     launchers: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    in_place: frozenset[str] = frozenset()
 
 
 def ask(
@@ -86,6 +88,7 @@ def ask(
         tuple(dict.fromkeys(note.text for note in context.plan(Note))),
         tuple(dict.fromkeys(plan.launcher for plan in context.plan(StartedBy))),
         tuple(dict.fromkeys(plan.requirement for plan in context.plan(Needs))),
+        frozenset(plan.path for plan in context.plan(InPlace)),
     )
 
 

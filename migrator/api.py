@@ -37,6 +37,7 @@ __all__ = [
     "Finding",
     "Helper",
     "Import",
+    "InPlace",
     "Index",
     "Insert",
     "Module",
@@ -288,6 +289,13 @@ class Needs:
     """A plan that names a distribution, as in requirements, that the program needs after the rewrite."""
 
     requirement: str
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """A plan that keeps the helpers of the file at ``path`` in it: it is sent elsewhere without its neighbours."""
+
+    path: str
 
 
 @dataclass(frozen=True)

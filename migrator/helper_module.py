@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +25,15 @@ class HelperModule:
     names: dict[Path, str]
 
 
-def helper_modules(drafts: Sequence[Draft]) -> list[HelperModule]:
+def helper_modules(drafts: Sequence[Draft], in_place: Collection[str] = ()) -> list[HelperModule]:
     """The modules that the program's files share: one where a place suits them all, else one for each package.
 
-    A file that needs helpers alone, a notebook, and one that no place suits, have them in themselves.
+    A file that needs helpers alone, a notebook, one that no place suits, and one of the paths ``in_place`` have them in
+    themselves.
     """
     files = [made.file for made in drafts]
     using = [made for made in drafts if made.helpers and made.file.given.is_given and not made.wrong]
-    using = [made for made in using if made.file.source.notebook is None]
+    using = [m for m in using if m.file.source.notebook is None and m.file.given.path not in in_place]
     if len(using) < 2:
         return []
     for folder in _folders([made.file.given.file for made in using]):

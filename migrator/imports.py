@@ -84,18 +84,24 @@ def arrange(
     running: Collection[int] = (),
     project: Collection[str] = (),
     cells: Cells | None = None,
+    *,
+    is_shipped: bool = False,
 ) -> Dependencies:
     """Decide on names and places for ``needs``.
 
     ``unused`` are bindings that nothing refers to any more, ``kept`` those of the same kind that stay. Helpers are put
     into the module itself, or imported from ``helper_module``. ``running`` are the names, by identity, that come from
     modules which do something when they are imported; ``project`` the names of other files of the project; ``cells``
-    how a notebook is divided: what it needs goes into the cell of the import that goes, or of the first use.
+    how a notebook is divided: what it needs goes into the cell of the import that goes, or of the first use. Functions
+    of a module that ``is_shipped`` run elsewhere: those that import what they need themselves go on doing so.
     """
     if helper_module:
         needs = [_imported_helper(need, helper_module) for need in needs]
     unique = tuple(dict.fromkeys(needs))
-    return _Arrangement(index, unique, tuple(unused), tuple(kept), helper_module, running, project, cells).result()
+    arrangement = _Arrangement(
+        index, unique, tuple(unused), tuple(kept), helper_module, running, project, cells, is_shipped=is_shipped
+    )
+    return arrangement.result()
 
 
 def _imported_helper(need: Need, helper_module: str) -> Need:
@@ -143,6 +149,8 @@ class _Arrangement:
         running: Collection[int],
         project: Collection[str],
         cells: Cells | None = None,
+        *,
+        is_shipped: bool = False,
     ) -> None:
         self.index = index
         self.cell, above = cells.of(index, unused, kept) if cells else (_body(index), [])
@@ -155,7 +163,7 @@ class _Arrangement:
         self.late = _late(index, unused, needs, self.cell) if cells else frozenset()
         known = {id(b.scope) for b in (*unused, *kept)}
         needs = tuple(n if id(n.scope) in known else Need(index.scope, n.item) for n in needs)
-        if _is_at_head(leading_block(index, ()).imports if cells is None else self.above, needs):
+        if not is_shipped and _is_at_head(leading_block(index, ()).imports if cells is None else self.above, needs):
             needs = tuple(Need(index.scope, need.item) for need in needs)
         in_functions = bool(needs) and all(need.scope.kind != "module" for need in needs)
         gone = [b for b in unused if b.scope.kind == "module"]
@@ -510,7 +518,9 @@ class _Arrangement:
         imports = [item for item in (Import(*each) for each in source.imports) if not self.is_at_head(item)]
         text = rename(source.text, self.renames)
         names = {self.renames.get(item.local, item.local): item for item in imports}
-        lines = [item.statement(name) for name, item in sorted(names.items(), key=lambda pair: _import_key(pair[1]))]
+        used = set(re.findall(r"\w+", text.partition(":\n")[2]))
+        needed = sorted(((name, item) for name, item in names.items() if name in used), key=lambda p: _import_key(p[1]))
+        lines = [item.statement(name) for name, item in needed]
         return with_inner_imports(text, lines, names)
 
 
@@ -539,6 +549,7 @@ def with_inner_imports(text: str, lines: Sequence[str], names: Collection[str]) 
     if set(re.findall(r"\w+", signature)) & set(names):
         signature = _bare_signature(signature)
     documentation, _, code = body.partition('"""\n')
+    code = code.removeprefix("\n")
     inner = "".join(f"    {line}\n" for line in lines)
     return f'{signature}:\n{documentation}"""\n{inner}\n{code}'
 

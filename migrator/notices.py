@@ -83,8 +83,9 @@ _PAGES = {
     OTHER_KIND: (
         "other-kind",
         "a file beside the code mentions Horovod",
-        "A text that names Horovod, and neither starts nor installs anything with it, is named and left as it is. So\n"
-        "is a notebook in another language than Python, in a format before 4, or that names Horovod in text or output only.",
+        "A text that names Horovod, and neither starts nor installs anything with it, is named and left as it is.\n"
+        "So is a notebook in another language than Python, in a format before 4, or that names Horovod in text or\n"
+        "output only.",
     ),
     NOTEBOOK: (
         "notebook-magic",

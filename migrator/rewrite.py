@@ -124,7 +124,7 @@ def _taken(made: Draft) -> Iterator[tuple[Path, str]]:
                 yield from ((target, attribute) for attribute in index.attributes)
 
 
-def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
+def finish(made: Draft, helper_module: str, *, partial: bool, in_place: Collection[str] = ()) -> Rewritten:
     """Bring in imports and helpers, the latter from ``helper_module`` if there is one, and check the result."""
     text = made.file.source.text
     if made.wrong or made.layout is None:
@@ -132,8 +132,11 @@ def finish(made: Draft, helper_module: str, *, partial: bool) -> Rewritten:
     try:
         index, running = made.file.module.index, made.file.found.running
         project = made.file.module.project
-        cells = _cells(made)
-        dependencies = arrange(index, made.needs, made.unused, made.kept, helper_module, running, project, cells)
+        shipped = made.file.given.path in in_place
+        needs, unused, cells = made.needs, made.unused, _cells(made)
+        dependencies = arrange(
+            index, needs, unused, made.kept, helper_module, running, project, cells, is_shipped=shipped
+        )
         editor = Editor(made.file.module.index, made.layout, made.file.source.newline, dependencies.renames)
         splices = editor.splices([*made.edits, *dependencies.edits])
     except ConflictError as conflict:

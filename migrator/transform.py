@@ -72,9 +72,12 @@ class _Migration:
         drafts = [draft(file, answers.by_module[id(file.module)], partial=partial) for file in self.files]
         if partial and any(answer.is_blocked for made in drafts for answer in made.answers):
             drafts = keep_exported(drafts)
-        shared = helper_modules(drafts)
+        shared = helper_modules(drafts, answers.in_place)
         names = {path: name for module in shared for path, name in module.names.items()}
-        rewritten = [finish(made, names.get(made.file.given.file, ""), partial=partial) for made in drafts]
+        in_place = answers.in_place
+        rewritten = [
+            finish(made, names.get(made.file.given.file, ""), partial=partial, in_place=in_place) for made in drafts
+        ]
         findings = [finding for each in rewritten for finding in self.findings(each)]
         findings += map(self.unreadable_finding, self.unreadable)
         findings += [todo for file in self.files for todo in self.open_todos(file, findings)]

@@ -18,10 +18,9 @@ torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
 ```
 """
 
-from collections.abc import Iterator
-
 from migrator.api import Context, Finding, RefusalError, Site, cst, dotted_name, expression, rule
 
+from ..spark.names import starts_ranks
 from ..torch.names import OS
 
 VALUES = {
@@ -29,7 +28,6 @@ VALUES = {
     "local_size": 'int(os.environ.get("LOCAL_WORLD_SIZE", 1))',
 }
 SYMBOLS = [f"horovod.{library}.{name}" for library in ("tensorflow", "torch") for name in VALUES]
-LAUNCHERS = ("sparkdl.HorovodRunner", "horovod.spark.run")
 DEVICES = ("set_device", "device", "cuda", "to")
 
 
@@ -42,15 +40,11 @@ def local_rank(site: Site, context: Context) -> Finding:
         raise RefusalError(f"{site.short} takes no arguments")
     if _is_made_int(site):
         value = value.removeprefix("int(").removesuffix(")")
-    if any(map(_is_a_spark_job, _launches(context))) and not _is_device(site):
+    if any(map(_is_a_spark_job, starts_ranks(context))) and not _is_device(site):
         others = "0 on every rank" if site.short == "local_rank" else "1 on every rank"
         message = f"{site.short} → {value}: in a Spark job every task is a host of its own, so it is {others}"
         return site.replace(expression(value), class_="review", message=message, imports=[OS])
     return site.replace(expression(value), imports=[OS])
-
-
-def _launches(context: Context) -> Iterator[Site]:
-    return (site for symbol in LAUNCHERS for site in context.uses(symbol))
 
 
 def _is_a_spark_job(launch: Site) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from migrator.api import Context, Module, NextStep, Site, cst, dotted_name, planner
 
-from ..torch.names import RUNNER
+from ..spark.names import starts_ranks
 from ..values import is_constant
 from .chosen import COUNTS, KEYWORDS, Chosen, arguments, horovods, site_of, trainers
 
@@ -31,7 +31,7 @@ def plan_strategy(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     sites += [site_of(OPTION, node, module) for module in context.modules for node in _options(module)]
     if sites:
         sites += [site_of(GATHER, node, module) for module in context.modules for node in _gathers(module)]
-    is_started = context.uses("horovod.torch.init") or context.uses(RUNNER)
+    is_started = context.uses("horovod.torch.init") or any(starts_ranks(context))
     paths = dict.fromkeys(site.module.path for site in sites if site.symbol == CHOICE and not is_started)
     text = "start {} with python, once on each host: Lightning starts the ranks (in place of horovodrun)"
     return (plan, *(NextStep(text.format(path)) for path in paths)), sites

@@ -1,13 +1,16 @@
 """HVD501 horovod-runner: HorovodRunner becomes TorchDistributor, or MirroredStrategyRunner for TensorFlow.
 
-``np=-n`` is n processes on the driver, ``np=n`` a Spark job of n tasks. All three arguments of TorchDistributor are
-written, since its defaults are not what anyone means. ``use_gpu`` follows what the program does with CUDA: a
-reviewer checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
+``np=-n`` is n processes on the driver, ``np=n`` a Spark job of n tasks, ``np=0`` one on every slot. All three arguments
+of TorchDistributor are written, since its defaults are not what anyone means. ``use_gpu`` follows what the program
+names: a reviewer checks it. TorchDistributor always streams the workers' output, so ``driver_log_verbosity`` goes.
+
+On the driver TorchDistributor returns what the last rank to finish returned, and does not notice a rank that fails
+after another has returned. Where several ranks share the driver, or may, ``finish_together`` is put around the
+function: rank 0 alone returns, when all others have ended. In a Spark job every task is looked at, and the value is
+rank 0's.
 
 A function that trains with TensorFlow goes to MirroredStrategyRunner of ``spark-tensorflow-distributor``, which gives
 the tasks TF_CONFIG and the value of the first back; ``use_custom_strategy`` keeps it from opening a scope of its own.
-
-What the function takes from the driver travels with it: Spark itself cannot, and large objects should not.
 
 Example:
 
@@ -24,201 +27,175 @@ TorchDistributor(num_processes=2, local_mode=False, use_gpu=True).run(train, lr=
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from migrator.api import (
-    Binding,
     Context,
+    Edit,
     Finding,
     Import,
-    NextStep,
     RefusalError,
+    Replace,
     Site,
     Template,
     cst,
     dotted_name,
     expression,
-    planner,
     rule,
 )
 
 from ..deepspeed.distributor import by_deepspeed
 from ..tensorflow.names import is_tensorflow
+from ..torch.names import TORCH
+from .launches import Runs
+from .names import DISTRIBUTOR, INSTALL, MIRRORED, RUN, RUNNER, SESSION, SLOTS, names_gpus, why_gpu
+from .processes import Processes, processes_of
 
-MIRRORED = Import("spark_tensorflow_distributor", "MirroredStrategyRunner")
-DISTRIBUTOR = Import("pyspark.ml.torch.distributor", "TorchDistributor")
-RUNNER = "sparkdl.HorovodRunner"
 ONE_OR_TASKS = "MirroredStrategyRunner starts tasks, or one process on the driver: np must be positive, or -1"
-DRIVER_ONLY = ("spark", "sc", "dbutils", "sqlContext")
-_CUDA = re.compile(r"\bcuda\b|\bnccl\b")
-_GPU = re.compile(r"[\"']GPU[\"']|\bgpus?\b|\bcuda\b")
+EVERY_SLOT = "np=0 takes every slot of the cluster, which is written out as Spark's default parallelism"
 
 
 @rule("HVD501", "horovod-runner", symbols=[RUNNER])
 def horovod_runner(site: Site, context: Context) -> Finding:
+    name = MIRRORED if is_tensorflow(context) else DISTRIBUTOR
+    if site.is_annotation:
+        return site.replace(expression(name.local), imports=[name])
     arguments = site.arguments("np", "driver_log_verbosity")
     if "np" not in arguments:
         raise RefusalError("the call does not say how many processes it starts")
+    processes, gpu = processes_of(arguments["np"], site.module), names_gpus(context)
+    notes = [*_notes(site, arguments, processes), *_out_of_sight(site, context, processes)]
     if is_tensorflow(context):
-        return _mirrored(arguments, site, context)
-    gpu = any(_CUDA.search(module.text) for module in context.modules)
-    new = _distributor(arguments["np"], gpu, site)
-    notes = [
-        f"HorovodRunner → TorchDistributor, use_gpu={gpu} because the program {'names' if gpu else 'never names'} CUDA"
-    ]
+        return _mirrored(site, processes, gpu, notes)
+    new, imports = _distributor(processes, gpu, site)
+    message = "; ".join([f"HorovodRunner → TorchDistributor, {_why(processes, gpu)}", *notes])
+    return by_deepspeed(site.replace(new, class_="review", message=message, imports=imports), context)
+
+
+def _notes(site: Site, arguments: Mapping[str, cst.BaseExpression], processes: Processes) -> list[str]:
+    notes = []
+    if site.call is not None and site.call.args[0].keyword is None:
+        notes.append("HorovodRunner takes np by name only: this call raised a TypeError")
     if "driver_log_verbosity" in arguments:
         notes.append("driver_log_verbosity goes: all output of the workers is shown")
-    found = site.replace(new, class_="review", message="; ".join(notes), imports=[DISTRIBUTOR])
-    return by_deepspeed(found, context)
+    return [*notes, EVERY_SLOT] if processes.number == 0 else notes
 
 
-def _mirrored(arguments: Mapping[str, cst.BaseExpression], site: Site, context: Context) -> Finding:
-    np, gpu = arguments["np"], any(_GPU.search(module.text) for module in context.modules)
-    number = _literal(np)
+def _out_of_sight(site: Site, context: Context, processes: Processes) -> list[str]:
+    """A warning where the runner's ``run`` is not in sight; RefusalError where that matters."""
+    node = next(context.plan(Runs)).hidden.get(id(site.node))
+    if node is None:
+        return []
+    text = site.module.holding(node).source(node).strip()
+    if processes.may_share_the_driver and not is_tensorflow(context):
+        raise RefusalError(
+            f"what the runner runs is not in sight, because of {text!r}: on the driver TorchDistributor does not "
+            "notice a rank that fails after another has returned"
+        )
+    return [f"what the runner runs is not in sight, because of {text!r}"]
+
+
+def _why(processes: Processes, gpu: bool) -> str:
+    if gpu and processes.is_on_driver:
+        return "use_gpu where the driver has GPUs, because the program names them"
+    return why_gpu(gpu)
+
+
+def _distributor(processes: Processes, gpu: bool, site: Site) -> tuple[Template, list[Import]]:
+    """The call of TorchDistributor, with the imports that it needs."""
+    number, np = processes.number, processes.node
     if number == 0:
-        raise RefusalError("np=0 takes every task slot of the cluster; say how many processes to start")
+        text = f"TorchDistributor(num_processes={SLOTS}, local_mode=False, use_gpu={gpu})"
+        return Template(text), [DISTRIBUTOR, SESSION]
+    use_gpu, imports = f"use_gpu={gpu}", [DISTRIBUTOR]
+    if gpu and processes.is_on_driver:
+        use_gpu, imports = "use_gpu=torch.cuda.is_available()", [DISTRIBUTOR, TORCH]
+    if number is not None:
+        return Template(f"TorchDistributor(num_processes={abs(number)}, local_mode={number < 0}, {use_gpu})"), imports
+    if processes.is_a_job:
+        return expression(f"TorchDistributor(num_processes={{np}}, local_mode=False, {use_gpu})", np=np), imports
+    if isinstance(np, (cst.Name, cst.Attribute)):
+        where = "True" if processes.is_on_driver else "{np} < 0"
+        text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={where}, {use_gpu})"
+        return expression(text, np=np), imports
+    name = _free("processes", site)
+    text = f"TorchDistributor(num_processes=abs({name} := {{np}}), local_mode={name} < 0, {use_gpu})"
+    return expression(text, np=np), imports
+
+
+def _free(name: str, site: Site) -> str:
+    """A name that the module does not use, made of ``name``."""
+    taken = site.module.index.names
+    return next(each for each in (name, *(f"{name}_{n}" for n in range(2, 1000))) if each not in taken)
+
+
+def _mirrored(site: Site, processes: Processes, gpu: bool, notes: list[str]) -> Finding:
+    number = processes.number
     if number is not None and number < -1:
         raise RefusalError(ONE_OR_TASKS)
     options = f"local_mode={number == -1}, use_gpu={gpu}, use_custom_strategy=True"
-    slots = expression("1") if number == -1 else expression("{np}", np=np)
+    fixed = {-1: "1", 0: SLOTS}.get(number) if number is not None else None
+    slots = Template(fixed) if fixed else expression("{np}", np=processes.node)
     new = Template(f"MirroredStrategyRunner(num_slots={slots.text}, {options})", slots.parts)
-    notes = [
-        f"HorovodRunner → MirroredStrategyRunner, use_gpu={gpu}: the program {'names' if gpu else 'never names'} GPUs",
-        "install spark-tensorflow-distributor",
-    ]
-    if number is None and not _is_positive(np, site):
-        notes.append("np is taken to be positive")
-    return site.replace(new, class_="review", message="; ".join(notes), imports=[MIRRORED])
+    said = [f"HorovodRunner → MirroredStrategyRunner, {why_gpu(gpu)}", INSTALL, *notes]
+    if number is None and not processes.is_a_job:
+        said.append("np is taken to be positive")
+    imports = [MIRRORED, SESSION] if number == 0 else [MIRRORED]
+    return site.replace(new, class_="review", message="; ".join(said), imports=imports)
 
 
-@rule("HVD501", "horovod-runner", symbols=[f"{RUNNER}.run"])
-def run(site: Site, context: Context) -> tuple[Finding, ...]:
+@rule("HVD501", "horovod-runner", symbols=[RUN])
+def run(site: Site, context: Context) -> Finding:
     if site.call is None or any(site is other for other in context.uses(site.symbol)):
         raise RefusalError("run is taken from the class or passed on as a value: call it on a HorovodRunner")
-    if not site.call.args or site.call.args[0].keyword is not None or site.call.args[0].star:
-        raise RefusalError("run must be given its function in the first place: TorchDistributor's has another name")
-    shipped = {id(finding.node): finding for finding in _shipped(site.call, site)}
-    return _run(site, context), *shipped.values()
-
-
-def _run(site: Site, context: Context) -> Finding:
-    if is_tensorflow(context):
-        return site.found("exact", "run → MirroredStrategyRunner.run, with the same function and arguments")
-    message = "run → TorchDistributor.run, with the same function and arguments"
-    if site.is_discarded:
-        return site.found("exact", message)
-    value = "the returned value is rank 0's in a Spark job; on the driver it is that of the last rank to finish"
-    return site.found("review", f"{message}; {value}")
-
-
-@planner
-def plan_runner(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
-    """Find where runners are used, and say how a program that starts its ranks itself is started now."""
-    sites = context.uses(RUNNER)
-    paths = dict.fromkeys(site.module.path for site in sites)
+    function = _function(site.call)
+    if _holds_runner(function.value, site):
+        raise RefusalError(
+            "the method goes to the workers with its object, which holds the runner and, with it, Spark's session: "
+            "make the runner where it is used"
+        )
+    together = not is_tensorflow(context) and next(context.plan(Runs)).on_driver[id(site.node)]
+    edits = _edits(site, site.call, function, together)
     runner = "MirroredStrategyRunner" if is_tensorflow(context) else "TorchDistributor"
-    steps = [NextStep(f"run {path} on Spark as before: {runner} starts the ranks") for path in paths]
-    runs = {id(run.node): run for site in sites for run in _runs(site)}
-    return steps, list(runs.values())
+    notes = [f"run → {runner}.run, with the same function and arguments"]
+    if together:
+        notes.append("rank 0 returns when all ranks have ended, so that one that fails late is noticed")
+    elif not site.is_discarded and not is_tensorflow(context):
+        notes.append("the returned value is rank 0's, as long as no task has several GPUs")
+    if any(a.keyword is None and not a.star for a in site.call.args[1:]):
+        notes.append("HorovodRunner.run takes the function's arguments by name only: this call raised a TypeError")
+    helpers = ["finish_together"] if together else []
+    return site.found("exact" if len(notes) == 1 or together else "review", "; ".join(notes), edits, helpers=helpers)
 
 
-def _distributor(np: cst.BaseExpression, gpu: bool, site: Site) -> Template:
-    number = _literal(np)
-    if number is None and _is_positive(np, site):
-        return expression(f"TorchDistributor(num_processes={{np}}, local_mode=False, use_gpu={gpu})", np=np)
-    if number == 0:
-        raise RefusalError("np=0 takes every task slot of the cluster; say how many processes to start")
-    if number is not None:
-        return Template(f"TorchDistributor(num_processes={abs(number)}, local_mode={number < 0}, use_gpu={gpu})")
-    if not isinstance(np, (cst.Name, cst.Attribute)):
-        raise RefusalError("how many processes are started, and where, is computed in the call: give it a name first")
-    text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={{np}} < 0, use_gpu={gpu})"
-    return expression(text, np=np)
+def _holds_runner(function: cst.BaseExpression, site: Site) -> bool:
+    """Whether the object whose method is shipped holds the runner."""
+    assert isinstance(site.node, cst.Attribute)
+    runner = site.node.value
+    holders = [dotted_name(each.value) for each in (function, runner) if isinstance(each, cst.Attribute)]
+    return len(holders) == 2 and bool(holders[0]) and holders[0] == holders[1]
 
 
-def _is_positive(np: cst.BaseExpression, site: Site) -> bool:
-    """Whether ``np`` names a number of the module that is positive wherever it is assigned."""
-    bindings = site.scope.lookup(np.value) if isinstance(np, cst.Name) else ()
-    values = [_literal(b.value) if b.value is not None and b.kind == "assignment" else None for b in bindings]
-    return bool(values) and all(value is not None and value > 0 for value in values)
+def _function(call: cst.Call) -> cst.Arg:
+    """The argument that is the function to run."""
+    first = [argument for argument in call.args[:1] if argument.keyword is None and not argument.star]
+    named = [argument for argument in call.args if argument.keyword is not None and argument.keyword.value == "main"]
+    if not (first or named):
+        raise RefusalError("which function runs cannot be determined from the code")
+    return (first or named)[0]
 
 
-def _literal(node: cst.BaseExpression) -> int | None:
-    if isinstance(node, cst.Integer):
-        return int(node.value, 0)
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = _literal(node.expression)
-        return None if inner is None else -inner
-    return None
-
-
-def _runs(site: Site) -> Iterator[Site]:
-    """The uses of ``run`` of this runner."""
-    index = site.module.index
-    target = site.assigned_to
-    for attribute in index.attributes["run"]:
-        call = index.parent(attribute)
-        own = attribute.value is site.call
-        named = (
-            isinstance(target, cst.Name)
-            and isinstance(attribute.value, cst.Name)
-            and attribute.value.value == target.value
-        )
-        if own or named:
-            call = call if isinstance(call, cst.Call) and call.func is attribute else None
-            yield Site(f"{RUNNER}.run", attribute, call, site.module, index.scope_of(attribute), site.home)
-
-
-def _shipped(call: cst.Call, site: Site) -> Iterator[Finding]:
-    """What the function that ``call`` ships takes along from the driver."""
-    function = call.args[0].value
-    if isinstance(function, cst.Call) and dotted_name(function.func).rpartition(".")[2] != "partial":
-        yield site.found(
-            "review", "the function is called here, and its result is handed over: run(f), not run(f())", node=function
-        )
-    if not isinstance(function, cst.Name):
-        return
-    found = site.module.index.scope_of(call).lookup(function.value)
-    if len(found) == 1 and isinstance(found[0].node, cst.FunctionDef):
-        yield from _taken_along(found[0].node, site)
-
-
-def _taken_along(function: cst.FunctionDef, site: Site) -> Iterator[Finding]:
-    index = site.module.index
-    for name, references in index.references.items():
-        for reference in references:
-            if not any(holder is function for holder in index.ancestors(reference.node)):
-                continue
-            bindings = reference.scope.lookup(name)
-            if name in DRIVER_ONLY and all(b.scope.kind == "module" for b in bindings):
-                yield site.found("review", f"{name!r} exists on the driver only", node=reference.node)
-            elif (
-                bindings and any(isinstance(b.value, cst.Call) for b in bindings) and all(map(_is_made_here, bindings))
-            ):
-                message = (
-                    f"{name!r} is made on the driver and travels with the function: it must be picklable, and small"
-                )
-                yield site.found("review", message, node=reference.node)
-
-
-def _is_made_here(binding: Binding) -> bool:
-    return binding.kind == "assignment" and binding.scope.kind == "module" and binding.value is not None
-
-
-@rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.tensorflow.keras.LogCallback"])
-def log_callback(site: Site, context: Context) -> Finding:
-    """LogCallback does so for Keras, which TorchDistributor does not start: that is explained."""
-    raise RefusalError("LogCallback logs Keras' epochs to the driver: print them, in a callback of your own")
-
-
-@rule("HVD502", "log-to-driver", symbols=["sparkdl.horovod.log_to_driver"])
-def log_to_driver(site: Site, context: Context) -> Finding:
-    """HVD502 log-to-driver: a line for the driver's output is a line of output.
-
-    TorchDistributor shows what the workers print. Horovod cut messages at 4000 characters.
-    """
-    message = site.arguments("message").get("message")
-    if message is None:
-        raise RefusalError("the call does not say what it logs")
-    return site.replace(expression("print({message}, flush=True)", message=message))
+def _edits(site: Site, call: cst.Call, function: cst.Arg, together: bool) -> list[Edit]:
+    """The function put in the first place, without a name, and made to finish together."""
+    text = "finish_together({function})" if together else "{function}"
+    if function.keyword is None:
+        return [Replace(function.value, expression(text, function=function.value))] if together else []
+    assert isinstance(call.func, cst.Attribute)
+    others = [argument for argument in call.args if argument is not function]
+    parts: dict[str, cst.CSTNode] = {f"part{n}": argument.value for n, argument in enumerate(others)}
+    rest = [
+        f", {a.star}{a.keyword.value + '=' if a.keyword else ''}{{{name}}}"
+        for name, a in zip(parts, others, strict=True)
+    ]
+    new = expression(f"{{runner}}.run({text}{''.join(rest)})", runner=call.func.value, function=function.value, **parts)
+    return [Replace(call, new)]

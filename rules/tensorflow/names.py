@@ -6,7 +6,6 @@ TF = Import("tensorflow", alias="tf")
 OS = Import("os")
 
 INIT = "horovod.tensorflow.init"
-RUNNER = "sparkdl.HorovodRunner"
 OPTIMIZERS = ("horovod.keras.DistributedOptimizer", "horovod.tensorflow.DistributedOptimizer")
 TAPE = "horovod.tensorflow.DistributedGradientTape"
 NO_PROCESS_SETS = "tf.distribute has no process sets: its collectives are those of all workers"

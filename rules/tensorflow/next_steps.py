@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from migrator.api import Context, NextStep, Note, Site, StartedBy, planner
 
 from ..launch.scripts import started
-from .names import INIT, RUNNER, is_tensorflow
+from ..spark.names import starts_ranks
+from .names import INIT, is_tensorflow
 
 LAUNCH = "hvd-migrate launcher, then python launch_workers.py -np N {path}  (in place of horovodrun or mpirun -np N)"
 
@@ -18,7 +19,7 @@ NOTEBOOK = "jupyter nbconvert --to script {path}, hvd-migrate launcher, then pyt
 def plan_next_steps(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Say which Keras the program is written for, and how it is started now."""
     notes = [Note(context.keras)] if context.keras and is_tensorflow(context) else []
-    starting = () if context.uses(RUNNER) else context.uses(INIT)
+    starting = () if any(starts_ranks(context)) else context.uses(INIT)
     by = [StartedBy("launch_workers.py")] if starting else []
     return [*notes, *by, *(NextStep(_launch(path)) for path in started(context, starting))], ()
 

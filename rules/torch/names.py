@@ -11,5 +11,4 @@ TORCH = Import("torch")
 WRAPPER = "horovod.torch.DistributedOptimizer"
 BROADCAST = "horovod.torch.broadcast_parameters"
 BROADCAST_STATE = "horovod.torch.broadcast_optimizer_state"
-RUNNER = "sparkdl.HorovodRunner"
 UNWRAP = "torch.nn.parallel.DistributedDataParallel.module"

@@ -28,10 +28,11 @@ from ..deepspeed.names import INITIALIZE, OBSTACLE
 from ..deepspeed.training import engine_of
 from ..launch.scripts import started
 from ..ray.names import is_started_by_ray
+from ..spark.names import starts_ranks
 from ..values import is_zero, possible_values
 from .apex import copying_levels
 from .model_uses import Uses
-from .names import BROADCAST, RUNNER, UNWRAP, WRAPPER
+from .names import BROADCAST, UNWRAP, WRAPPER
 from .optimizer_uses import OptimizerUses, optimizer_uses
 from .options import Options, options_of
 from .proof import SPARSE, Proof, ddp_branch
@@ -319,7 +320,7 @@ def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
 
 def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
     """How each program that joins the process group is started now."""
-    if context.uses(RUNNER) or is_started_by_ray(context):
+    if any(starts_ranks(context)) or is_started_by_ray(context):
         return
     if context.uses("horovod.torch.init"):
         yield StartedBy("torchrun")

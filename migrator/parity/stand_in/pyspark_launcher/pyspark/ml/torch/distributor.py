@@ -44,10 +44,22 @@ class TorchDistributor:
         self.use_gpu = use_gpu
 
     def run(self, train_object: Callable[..., Any] | str, *args: Any, **kwargs: Any) -> Any:
-        """Call the function on every rank and return the result of rank 0, or run the script and return None."""
+        """Call the function on every rank and return the result of rank 0, or run the script and return None.
+
+        Other ranks may leave the function by ``sys.exit()``.
+        """
         if isinstance(train_object, str):
             command = [sys.executable, train_object, *map(str, args)]
             return _launch.run_ranks(lambda: os.execv(sys.executable, command), self.num_processes, needs_result=False)[
                 0
             ]
-        return _launch.run_ranks(lambda: train_object(*args, **kwargs), self.num_processes)[0]
+
+        def train() -> Any:
+            try:
+                return train_object(*args, **kwargs)
+            except SystemExit as left:
+                if left.code or os.environ["RANK"] == "0":
+                    raise
+                return None
+
+        return _launch.run_ranks(train, self.num_processes)[0]
