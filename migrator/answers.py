@@ -75,7 +75,9 @@ def ask(
     for file in files:
         said = (n for n in file.found.notices if n[0] != notices.STRING or id(n[1].node) not in chosen)
         found[id(file.module)] += (Answer(rule, finding) for rule, finding in said)
-        found[id(file.module)] += (Answer(notices.NOTEBOOK, finding, span=span) for span, finding in file.beside)
+        read = {answer.span for answer in found[id(file.module)] if answer.span}
+        beside = ((span, finding) for span, finding in file.beside if span not in read or finding.class_ == "blocked")
+        found[id(file.module)] += (Answer(notices.NOTEBOOK, finding, span=span) for span, finding in beside)
         for node, uses in file.found.annotations:
             found[id(file.module)].append(_in_quotes(node, uses, context, registry))
         for span, site in file.found.type_comments:
@@ -104,11 +106,11 @@ def _answer(site: Site, context: Context, registry: Registry) -> Iterator[Answer
     try:
         found = rule.answer(site, context)
     except RefusalError as refusal:
-        found = Finding(site.target, "blocked", str(refusal))
+        found = Finding(site.target, "blocked", str(refusal), place=site.shell.span if site.shell else None)
     except Exception as error:
         found = Finding(site.target, "blocked", f"the rule failed: {type(error).__name__}: {error}")
     for finding in found if isinstance(found, tuple) else (found,):
-        yield Answer(rule.id, _with_label(finding, site), site)
+        yield Answer(rule.id, _with_label(finding, site), site, finding.place)
 
 
 def _in_quotes(

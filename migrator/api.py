@@ -51,6 +51,7 @@ __all__ = [
     "Replace",
     "Scope",
     "Script",
+    "Shell",
     "Site",
     "Span",
     "StartedBy",
@@ -94,7 +95,7 @@ class Helper:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule says of a site, with the edits that go with it."""
+    """What a rule says of a site, with the edits that go with it; ``place`` is that of a text that a shell gets."""
 
     node: cst.CSTNode
     class_: Class
@@ -102,6 +103,16 @@ class Finding:
     edits: tuple[Edit, ...] = ()
     imports: tuple[Import, ...] = ()
     helpers: tuple[Helper, ...] = ()
+    place: Span | None = None
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A text in a notebook that is given to a shell: its place, and how another is written there."""
+
+    text: str
+    span: Span
+    written: Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,7 @@ class Module:
     project: frozenset[str] = frozenset()
     functions: Functions = field(default_factory=Functions)
     symbols: dict[int, str] = field(default_factory=dict)
+    shells: tuple[Shell, ...] = ()
 
     def __post_init__(self) -> None:
         """Make the module one of its program."""
@@ -155,7 +167,7 @@ class Site:
     ``node`` is the expression that names the symbol, ``call`` the call that it is the function of, if it is;
     ``scope`` is the scope it stands in, ``home`` the scope of the import through which it is known. In
     ``setattr(hvd, "rank", ...)`` the ``node`` is the module and ``attribute`` the string that names the symbol in it.
-    ``is_annotation`` says that the symbol is named as a type.
+    ``is_annotation`` says that the symbol is named as a type. In a ``shell`` the ``node`` stands nowhere.
     """
 
     symbol: str
@@ -166,6 +178,7 @@ class Site:
     home: Scope
     attribute: cst.SimpleString | None = None
     is_annotation: bool = False
+    shell: Shell | None = None
 
     @property
     def target(self) -> cst.BaseExpression:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrator.api import Finding, Module
+from migrator.api import Finding, Module, Shell
 from migrator.bindings import index
 from migrator.calls import Functions
 from migrator.layout import Span, line_starts
@@ -64,14 +64,23 @@ def read_all(inputs: Sequence[Input], registry: Registry) -> tuple[list[File], l
         try:
             source = decode(given.path, given.data)
             found = index(_located(source))
-            modules[given.file] = (
-                given,
-                source,
-                Module(given.path, source.text, found, _project(given.file, given.code), functions),
-            )
+            project, shells = _project(given.file, given.code), _shells(source)
+            module = Module(given.path, source.text, found, project, functions, shells=shells)
+            modules[given.file] = (given, source, module)
         except SourceError as error:
             unreadable.append(Unreadable(given, error.line, error.reason))
     return _with_sites(modules, registry), unreadable
+
+
+def _shells(source: Source) -> tuple[Shell, ...]:
+    """What the cells of a notebook give to a shell: the rest of a line, or a cell."""
+    fragments = source.notebook.module.fragments if source.notebook is not None else ()
+    found = []
+    for fragment in (fragment for fragment in fragments if fragment.kind == "shell"):
+        command = fragment.text if fragment.is_cell else fragment.argument
+        head = fragment.text.removesuffix(command)
+        found.append(Shell(command, fragment.span, lambda text, f=fragment, h=head: f.embedded(h + text)))  # type: ignore[misc]
+    return tuple(found)
 
 
 def _project(file: Path, data: bytes) -> frozenset[str]:

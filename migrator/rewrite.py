@@ -166,7 +166,7 @@ def _checked(made: Draft, before: str, after: str) -> Iterator[Wrong]:
     texts = (before, after) if notebook is None else (_without_future(before), _without_future(after))
     for message in problems(*texts, _bound_elsewhere(made.file.module)):
         yield message, None
-    if notebook is not None and (message := notebook.problem(after)):
+    if notebook is not None and (message := notebook.problem(before, after)):
         yield message, None
     if not any(answer.is_blocked for answer in made.answers):
         yield from _still_used(made.file, (*made.unused, *made.exported))
@@ -178,11 +178,20 @@ def _without_future(text: str) -> str:
 
 
 def _todo(file: File, answer: Answer, layout: Layout) -> Iterator[Edit]:
-    line = _line_of(file.module, answer.finding.node)
+    line = _above(file.module, answer.finding.node)
     text = f"# TODO({answer.rule}): {answer.finding.message}"
-    start = layout.line_start(layout.span(line).start)
-    if not start or layout.text[layout.line_start(start - 1) : start].strip() != text:
+    if text not in _comments_above(layout, layout.line_start(layout.span(line).start)):
         yield Insert(line, "before", Template(text))
+
+
+def _comments_above(layout: Layout, start: int) -> Iterator[str]:
+    """The comments that stand directly above the line that begins at ``start``, the last first."""
+    while start:
+        line = layout.text[layout.line_start(start - 1) : start].strip()
+        if not line.startswith("#"):
+            return
+        yield line
+        start = layout.line_start(start - 1)
 
 
 def _bound_elsewhere(module: Module) -> set[str]:
@@ -237,6 +246,7 @@ def _wanted(file: File, answers: Sequence[Answer]) -> list[cst.CSTNode]:
     """Every node whose place is needed: for edits, findings, imports and the references to Horovod."""
     module = file.module
     nodes: list[cst.CSTNode] = [answer.finding.node for answer in answers if answer.span is None]
+    nodes += [_above(module, answer.finding.node) for answer in answers if answer.is_blocked and answer.span is None]
     nodes += [binding.node for binding in file.found.bindings]
     lines = around(module.index, [*nodes, *module.index.tree.body])
     nodes += [reference.node for b in file.found.bindings for reference in module.index.references[b.name]]
@@ -247,6 +257,15 @@ def _wanted(file: File, answers: Sequence[Answer]) -> list[cst.CSTNode]:
 def _line_of(module: Module, node: cst.CSTNode) -> cst.BaseSmallStatement | cst.BaseCompoundStatement:
     holders = (node, *module.index.ancestors(node))
     return next(h for h in holders if isinstance(h, (cst.BaseSmallStatement, cst.BaseCompoundStatement)))
+
+
+def _above(module: Module, node: cst.CSTNode) -> cst.BaseSmallStatement | cst.BaseCompoundStatement:
+    """The statement above which a comment on ``node`` has a line of its own."""
+    statement = _line_of(module, node)
+    holder = module.index.parent(statement)
+    if isinstance(holder, cst.SimpleStatementSuite):
+        return next(h for h in module.index.ancestors(holder) if isinstance(h, cst.BaseCompoundStatement))
+    return holder.body[0] if isinstance(holder, cst.SimpleStatementLine) else statement
 
 
 def _needs(answer: Answer) -> Iterator[Need]:

@@ -11,7 +11,8 @@ import libcst as cst
 from migrator.api import Module
 from migrator.bindings import Binding, dotted_name, source_of
 
-BUILT_IN = frozenset((*dir(builtins), "__file__", "__path__"))
+_OF_NOTEBOOKS = ("get_ipython", "display", "displayHTML", "spark", "sc", "sqlContext", "dbutils")
+BUILT_IN = frozenset((*dir(builtins), "__file__", "__path__", *_OF_NOTEBOOKS))
 
 
 class Symbols(Protocol):

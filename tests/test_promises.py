@@ -240,6 +240,16 @@ def test_the_reason_is_the_users_wish_where_it_is(migrated) -> None:
     assert says(outcome, "gradients averaged at the optimizer")
 
 
+def test_partial_comments_stand_above_their_line_once(migrated) -> None:
+    lines = ["x = 1; y = hvd.rank(1), hvd.size(1)", "if x: hvd.rank(1)", "else: hvd.size(1)"]
+    program = "\n".join(["import horovod.torch as hvd", *lines, ""])
+    draft = text(migrated(program, partial=True), "program.py")
+    code = [line for line in draft.split("\n") if not line.startswith("# TODO(HVD103)")]
+    assert code == program.split("\n")
+    assert draft.count("# TODO(HVD103)") == 4
+    assert not migrated(draft, partial=True).written
+
+
 def test_partial_keeps_an_import_that_other_files_ask_for(migrated) -> None:
     outcome = migrated("import horovod.torch as hvd\n\n__all__ = ['hvd']\n", partial=True)
     assert "import horovod.torch as hvd" in (text(outcome) or "import horovod.torch as hvd")

@@ -67,11 +67,11 @@ class DatabricksNotebook:
         """How a comment begins that begins a cell."""
         return BOUNDARY
 
-    def problem(self, text: str) -> str:
-        """Why ``text``, the module's after edits, is not the notebook's any more; empty if it is."""
+    def problem(self, before: str, after: str) -> str:
+        """Why ``after``, the module's text after edits, is not the notebook's any more; empty if it is."""
         kept = rf"(?m)^(?:{BOUNDARY}|# MAGIC.*|# DBTITLE.*|from {self.module.token}_.*)"
-        before, after = (re.findall(kept, each) for each in (self.module.text, text))
-        is_kept = before == after and text.startswith(self.file.splitlines()[0])
+        lines = [re.findall(kept, each) for each in (before, after)]
+        is_kept = lines[0] == lines[1] and after.startswith(self.file.splitlines()[0])
         return "" if is_kept else "an edit would change the cells of the notebook"
 
     def place(self, offset: int) -> Place:

@@ -24,7 +24,7 @@ _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\n\r]*")
 _UNIT = re.compile(r"\\u[dD][89aAbB]\w\w\\u[dD][c-fC-F]\w\w|\\u\w{4}|\\.|[^\\]")
 _ONCE = frozenset({"cells", "metadata", "nbformat", "cell_type", "source"})
-_PYTHON = ("", "python", "ipython", "pyspark")
+_PYTHON = ("python", "ipython", "pyspark")
 
 Element = tuple[str, str]  # a string as it reads and as it is written
 
@@ -105,18 +105,19 @@ def _check_format(document: dict[str, object]) -> None:
     if "worksheets" in document or (isinstance(version, int) and version < 4):
         way = "save it with a current Jupyter (jupyter nbconvert --to notebook --nbformat 4), then migrate"
         raise NoModuleError(f"a notebook of format {version}, which is not edited: {way}")
-    if not language_of(document).startswith(_PYTHON[1:]) and language_of(document):
-        raise NoModuleError(f"a notebook in {language_of(document)}, which is not edited")
+    language = language_of(document)
+    if language and not language.lower().startswith(_PYTHON):
+        raise NoModuleError(f"a notebook in {language}, which is not edited")
 
 
 def language_of(document: dict[str, object]) -> str:
-    """The language that a notebook's metadata name, in small letters; empty if they name none."""
+    """The language that a notebook's metadata name; empty if they name none."""
     metadata = document.get("metadata")
     for key, name in (("application/vnd.databricks.v1+notebook", "language"), ("kernelspec", "language")):
         if isinstance(metadata, dict) and isinstance(holder := metadata.get(key), dict) and holder.get(name):
-            return str(holder[name]).lower()
+            return str(holder[name])
     info = metadata.get("language_info") if isinstance(metadata, dict) else None
-    return str(info.get("name") or "").lower() if isinstance(info, dict) else ""
+    return str(info.get("name") or "") if isinstance(info, dict) else ""
 
 
 def _cell(text: str, number: int, value: object, span: Span) -> Cell | None:
@@ -194,9 +195,9 @@ class JupyterNotebook:
         """How a comment begins that begins a cell."""
         return f"#{self.module.token} cell"
 
-    def problem(self, text: str) -> str:
-        """Why ``text``, the module's after edits, cannot go back into the cells; empty if it can."""
-        return self.module.problem(text)
+    def problem(self, before: str, after: str) -> str:
+        """Why ``after``, the module's text after edits, cannot go back into the cells; empty if it can."""
+        return self.module.problem(after)
 
     def place(self, offset: int) -> Place:
         """Where in the file ``offset`` of the module's text stands."""

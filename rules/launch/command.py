@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from migrator.api import (
     Context,
@@ -12,9 +13,11 @@ from migrator.api import (
     Module,
     RefusalError,
     Replace,
+    Shell,
     Site,
     Span,
     Template,
+    TextEdit,
     Word,
     apply,
     commands_in,
@@ -38,6 +41,12 @@ def plan_commands(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Find the commands that the program starts ranks by."""
     found = [
         Site(STARTED, node, None, m, m.index.scope, m.index.scope) for m in context.modules for node in _commands(m)
+    ]
+    found += [
+        Site(STARTED, cst.Name("shell"), None, m, m.index.scope, m.index.scope, shell=shell)
+        for m in context.modules
+        for shell in m.shells
+        if _launches(shell.text)
     ]
     return (), found
 
@@ -83,6 +92,8 @@ def _quotes(node: cst.BaseExpression) -> tuple[str, str]:
 def started(site: Site, context: Context) -> Finding | tuple[Finding, ...]:
     if not context.sites and "horovod" not in "".join(module.text for module in context.modules).lower():
         return ()
+    if site.shell is not None:
+        return _shell(site, site.shell, context)
     if isinstance(site.node, (cst.List, cst.Tuple)):
         return _list(site, site.node, context)
     return _string(site, context)
@@ -136,6 +147,36 @@ def _edits(elements: Sequence[cst.BaseElement], old: Sequence[Word], new: Sequen
         position, waiting = index + 1, []
 
 
+def _shell(site: Site, shell: Shell, context: Context) -> Finding:
+    try:
+        new, message = _rewritten(shell.text, context)
+    except RefusalError as refusal:
+        return replace(site.found("review", f"the line is left as it is: {refusal}"), place=shell.span)
+    edit = Replace(site.node, Template(shell.written(new), is_final=True))
+    return replace(site.found("review", message, [edit]), place=shell.span)
+
+
+def _rewritten(text: str, context: Context) -> tuple[str, str]:
+    """A text with its commands rewritten, and what to say of them. Raises RefusalError for one that cannot be."""
+    edits: list[TextEdit] = []
+    messages: list[str] = []
+    for command in commands_in(text):
+        position = next((n for n, word in enumerate(command.words) if launcher_of(word)), None)
+        if position is None or not command.words[position + 1 :]:
+            continue
+        translation = _translated(read_line(command.words[position:]), context)
+        bare = position == 0 or command.words[0].value == "time"
+        environment = [*([] if bare or not translation.environment else ["env"]), *translation.environment]
+        try:
+            edits += reworded(text, command, [*command.words[:position], *environment, *translation.words])
+        except ValueError as error:
+            raise RefusalError(str(error)) from error
+        messages.append(_message(command.words[position], translation))
+    if not edits:
+        raise RefusalError("the command cannot be read: write torchrun's by hand")
+    return apply(text, edits), "; ".join(messages)
+
+
 def _string(site: Site, context: Context) -> Finding:
     content = _content(site.node, site.module)
     prefix, quote = _quotes(site.node)
@@ -143,21 +184,11 @@ def _string(site: Site, context: Context) -> Finding:
         return site.found("note", "the text names a launcher: it is left as it is")
     if isinstance(site.module.index.parent(site.node), cst.ConcatenatedString):
         raise RefusalError("the command is put together from several strings: write torchrun's by hand")
-    for command in commands_in(content):
-        position = next((n for n, word in enumerate(command.words) if launcher_of(word)), None)
-        if position is None or not command.words[position + 1 :]:
-            continue
-        translation = _translated(read_line(command.words[position:]), context)
-        words = [*command.words[:position], *translation.environment, *translation.words]
-        try:
-            new = apply(content, reworded(content, command, words))
-        except ValueError as error:
-            raise RefusalError(str(error)) from error
-        if quote in new:
-            raise RefusalError("the new command has the quotes of the string in it: write it by hand")
-        edit = Replace(site.node, Template(f"{prefix}{quote}{new}{quote}", is_final=True))
-        return site.found("review", _message(command.words[position], translation), [edit])
-    raise RefusalError("the command cannot be read: write torchrun's by hand")
+    new, message = _rewritten(content, context)
+    if quote in new:
+        raise RefusalError("the new command has the quotes of the string in it: write it by hand")
+    edit = Replace(site.node, Template(f"{prefix}{quote}{new}{quote}", is_final=True))
+    return site.found("review", message, [edit])
 
 
 def _is_shown(site: Site) -> bool:
