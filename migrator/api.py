@@ -396,6 +396,10 @@ def also_known_as(symbol: str, *others: str) -> None:
         REGISTRY.aliases[other] = symbol
 
 
-def answers_for(*roots: str) -> None:
-    """Say that every symbol under ``roots`` must have a rule: one that has none is named and blocks its program."""
+def answers_for(*roots: str, within: str = "") -> None:
+    """Say that every symbol under ``roots`` must have a rule: one that has none is named and blocks its program.
+
+    ``within`` is a package that is about something else: where a program hands it on, that is its own affair.
+    """
     REGISTRY.roots.update(roots)
+    REGISTRY.shared.update(filter(None, (within,)))

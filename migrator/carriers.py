@@ -33,6 +33,9 @@ class Symbols(Protocol):
     def is_module(self, symbol: str) -> bool:
         """Whether ``symbol`` holds others that rules answer for."""
 
+    def is_followed(self, symbol: str) -> bool:
+        """Whether what becomes of ``symbol`` matters."""
+
     def is_relevant(self, symbol: str) -> bool:
         """Whether ``symbol`` is one that rules answer for, lies under one, or leads to one."""
 
@@ -151,7 +154,11 @@ class _Search:
                 for bindings in list(scope.bindings.values()):
                     for binding in bindings:
                         symbol = binding.symbol or ""
-                        if self.known.is_module(symbol) and self.known.is_relevant(symbol):
+                        if (
+                            self.known.is_module(symbol)
+                            and self.known.is_relevant(symbol)
+                            and self.known.is_followed(symbol)
+                        ):
                             self.imports.add(binding)
                             self.reach(self.variable(binding, module), symbol)
         while self.waiting:

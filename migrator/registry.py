@@ -37,7 +37,10 @@ class Rule:
 
 @dataclass
 class Registry:
-    """Every rule by symbol, those for files beside the code, the planners, and other names of symbols."""
+    """Every rule by symbol, those for files beside the code, the planners, and other names of symbols.
+
+    ``shared`` are packages that hold some roots and much else.
+    """
 
     rules: dict[str, Rule] = field(default_factory=dict)
     by_symbol: dict[str, Rule] = field(default_factory=dict)
@@ -45,6 +48,7 @@ class Registry:
     of_files: list[tuple[Rule, FileAnswer]] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
     roots: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
 
     def add(self, rule: Rule) -> None:
         """Register ``rule``; raises ValueError where its ID or one of its symbols is taken."""

@@ -80,6 +80,10 @@ class Resolver:
         """Whether ``symbol`` lies under what rules answer for."""
         return any(_under(symbol, root) for root in self.registry.roots)
 
+    def is_followed(self, symbol: str) -> bool:
+        """Whether what becomes of ``symbol`` matters: it is not a package that is about something else."""
+        return self.is_rooted(symbol) or symbol.partition(".")[0] not in self.registry.shared
+
     def is_known(self, symbol: str) -> bool:
         """Whether a rule answers for ``symbol``, or for something that it holds."""
         return self.rule_for(symbol) is not None or self.is_module(symbol)
@@ -162,7 +166,7 @@ def find_sites(module: Module, resolver: Resolver) -> Found:
         notices.append((ESCAPES, _blocked(binding.node, f"{binding.name!r} is bound again in a class, from itself")))
         bindings = [other for other in bindings if other.name != binding.name]
     notices += _stars(module, resolver)
-    notices += strings(module, bindings)
+    notices += strings(module, [b for b in bindings if b.symbol is None or resolver.is_followed(b.symbol)])
     notices += _handed_in(module, resolver)
     named = {f.node.raw_value for _, f in notices if isinstance(f.node, cst.SimpleString) and f.class_ == "blocked"}
     bindings = [b for b in bindings if not any(b.name in re.findall(r"\w+", value) for value in named)]
@@ -212,11 +216,17 @@ class _Search:
         self.leads |= {id(b.node) for b, s in zip(here, symbols, strict=True) if s and not rooted(s)}
         uses = [r for r in self.module.index.references[name] if r.scope.home(name) is scope]
         if len({self.resolver.canonical(symbol or "") for symbol in symbols}) > 1:
-            self.notices += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
+            if self.is_meant(uses, [symbol for symbol in symbols if symbol]):
+                self.notices += [(OPTIONAL, f) for f in _ambiguous(name, here, uses)]
             return
         home = _import_scope(relevant[0], self.module, self.resolver)
         for reference in uses:
             self.use(Use(reference.node, reference.scope), str(symbols[0]), home)
+
+    def is_meant(self, uses: Sequence[Reference], symbols: Sequence[str]) -> bool:
+        """Whether one of ``symbols`` is Horovod's, or leads some use to what is."""
+        found = (_resolve(Use(r.node, r.scope), s, self.module, self.resolver, r.scope) for r in uses for s in symbols)
+        return any(map(self.resolver.is_followed, symbols)) or any(site for site, _ in found)
 
     def through_modules(self, name: str, scope: Scope) -> None:
         """Uses through a module of the program, where ``name`` means one, or nothing."""
@@ -404,7 +414,7 @@ def _ambiguous(name: str, bindings: Sequence[Binding], uses: Sequence[Reference 
 def _stars(module: Module, resolver: Resolver) -> Iterator[tuple[str, Finding]]:
     """Star imports of Horovod, where some of the names that the file takes from them are not known."""
     for statement, source in module.index.stars:
-        if resolver.is_relevant(source) and resolver.is_module(source):
+        if resolver.is_relevant(source) and resolver.is_module(source) and resolver.is_followed(source):
             unknown = [name for name in unbound_names(module) if name not in BUILT_IN]
             if unknown or not resolver.is_rooted(source):
                 names = ", ".join(map(repr, unknown[:3])) or "everything"

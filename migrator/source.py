@@ -52,10 +52,7 @@ class Notebook(Protocol):
         """The text of the module, and what stands in it that is not Python."""
 
     def problem(self, before: str, after: str) -> str:
-        """Why ``after``, the module's text after edits, cannot go back into the cells; empty if it can.
-
-        ``before`` is that text without them, but for those of what is given to a shell.
-        """
+        """Why ``after``, the module's after edits of its code, cannot go back into the cells; empty if it can."""
 
     def place(self, offset: int) -> Place:
         """Where in the file ``offset`` of the module's text stands."""

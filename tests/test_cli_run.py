@@ -207,6 +207,7 @@ def test_nothing_of_it_is_imported_before_it_is_asked_for() -> None:
 
 
 def test_programs_of_horovod_runner_get_the_stand_in_where_the_choice_is_free() -> None:
-    asks = Asks(2, sys.executable, "auto", False, "cpu", None, None, False)
+    asks = Asks(2, sys.executable, "auto", False, "cpu", None, None, False, on_spark=False)
     assert asks.launch("train.py", (), b"from sparkdl import HorovodRunner").horovod == "stand-in"
     assert replace(asks, horovod="none").launch("train.py", (), b"from sparkdl import HorovodRunner").horovod == "none"
+    assert replace(asks, on_spark=True).launch("train.py", (), b"").on_spark

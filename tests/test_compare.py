@@ -909,6 +909,12 @@ def test_lines_are_paired_by_how_they_read() -> None:
     assert found.numbers == ("0.25", "0.26")
 
 
+def test_the_log_of_deepspeed_does_not_count() -> None:
+    log = "[2026-12-01 01:25:17,782] [INFO] [logging.py:129:log_dist] [Rank 0] DeepSpeed info: version=0.19.8"
+    assert list(mismatches(["loss 0.5"], [log, "loss 0.5"])) == []
+    assert len(list(mismatches(["loss 0.5"], ["[2026-12-01] step 3", "loss 0.5"]))) == 1
+
+
 def test_numbers_that_vary_between_runs_of_the_original_do_not_count() -> None:
     lines, again = ["gap 0.5 loss 1.5"], ["gap 0.6 loss 1.5"]
     assert list(mismatches(lines, ["gap 0.9 loss 1.5"], again)) == []

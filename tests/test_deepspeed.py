@@ -14,11 +14,16 @@ from typing import Literal
 
 import pytest
 import torch
+from click.testing import CliRunner
 from ranks import run_on_ranks
 from record_deepspeed_weights import CASES, RANKS
+from test_parity_programs import HOROVOD, check, forked
 
+from migrator import cli
 from migrator.config import Settings, Target
 from migrator.engine import migrate_text
+from migrator.parity.compare import compare
+from migrator.parity.launch import STAND_IN as HOROVOD_STAND_IN
 
 HERE = Path(__file__).resolve().parent
 STAND_IN = HERE / "deepspeed_stand_in"
@@ -56,11 +61,15 @@ def expected(name: str) -> Weights:
     return {key: torch.tensor(value) for key, value in values.items()}
 
 
+def with_stand_in(source: str) -> str:
+    """A program that finds the stand-in for DeepSpeed."""
+    return f"import sys\nsys.path.insert(0, {str(STAND_IN)!r})\n{source}"
+
+
 def trained(source: str, engine: Engine, folder: Path) -> Weights:
     """The weights that a program saves, run on two ranks."""
     if engine == "stand-in":
-        forget = "import sys\nsys.modules.pop('deepspeed', None)\n"
-        ranks = run_on_ranks(f"{forget}sys.path.insert(0, {str(STAND_IN)!r})\n{source}", folder, size=RANKS)
+        ranks = run_on_ranks(with_stand_in(source), folder, size=RANKS)
         assert [rank.status for rank in ranks] == [0] * RANKS, "\n".join(rank.err[-2000:] for rank in ranks)
         work = folder / "work"
     else:
@@ -97,6 +106,26 @@ def test_mistakes_are_seen(mistake: str, engine: Engine, tmp_path: Path) -> None
     if engine == "real" and mistake == "not averaged":
         pytest.skip("DeepSpeed raises an error for a backward that is not its engine's")
     assert distance(trained(source.replace(right, wrong), engine, tmp_path), expected(name)) > 10 * CLOSE
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", NAMES)
+def test_the_recorder_sees_what_an_engine_does(name: str, tmp_path: Path) -> None:
+    horovod = HOROVOD.format(folder=str(HOROVOD_STAND_IN))
+    original = forked(horovod + (CASES / name / "before.py").read_text("utf-8"), tmp_path / "original")
+    check(compare(original, forked(with_stand_in(program(name)), tmp_path / "migrated")), "")
+
+
+@pytest.mark.ranks
+@pytest.mark.skipif(not DEEPSPEED, reason="DEEPSPEED names no interpreter that has it")
+def test_parity_with_deepspeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(WITHOUT_COMPILER))
+    (tmp_path / "train.py").write_bytes((CASES / "accumulation" / "before.py").read_bytes())
+    options = ["--target", "deepspeed", "--device", "cpu", "--migrated-python", DEEPSPEED, "-q"]
+    outcome = CliRunner().invoke(cli.main, ["parity", "train.py", *options], prog_name="hvd-migrate")
+    first = "train.py: Equal: losses, gradients and parameters have the same bits in 8 steps on 2 ranks.\n"
+    assert outcome.stdout.startswith(first), outcome.output
 
 
 def test_there_are_cases() -> None:

@@ -46,7 +46,7 @@ def test_fixture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not again.result.unread
     for path, data in outcome.written.items():
         old, new = decode(path, before.get(path, b"")).text, decode(path, data).text
-        assert all(comment.startswith("# type:") for comment in comments(old) - comments(new))
+        assert all(comment.startswith(("# type:", "# MAGIC")) for comment in comments(old) - comments(new))
         libcst.parse_module(new)
 
 

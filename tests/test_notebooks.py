@@ -396,7 +396,7 @@ def test_what_has_to_do_with_horovod_is_named(cell: str, message: str) -> None:
 
 LINES = [
     ("!horovodrun -np 2 python train.py", "!torchrun --standalone --nproc-per-node=2 train.py"),
-    ("x = 1\n%sh cd a && horovodrun -np 2 python b.py", "x = 1\n%sh cd a && torchrun --standalone --nproc-per-node=2 b.py"),
+    ("x = 1\n%sh cd a && horovodrun -np 2 python b.py", "x = 1\n%sh cd a && torchrun --standalone --nproc-per-node=2 b.py"),  # noqa: E501
     ("%%bash\ncd a\nmpirun -np 2 \\\n  python b.py\nls", "%%bash\ncd a\ntorchrun --standalone --nproc-per-node=2 \\\n  b.py\nls"),  # noqa: E501
     ("%%bash\n\nmpirun python horovod_train.py", "%%bash\n\nmpirun python horovod_train.py"),
 ]  # fmt: skip
@@ -597,6 +597,15 @@ def test_cells_of_databricks_keep_their_place() -> None:
     assert [line for line in new.split("\n") if line.startswith(("# MAGIC", "# COMMAND", "# DBTITLE"))] == magics
 
 
+def test_an_edit_that_a_notebook_of_databricks_cannot_hold_is_refused() -> None:
+    made = decode("a.py", databricks("# MAGIC %md\n", "x = 1\n").encode())
+    assert made.notebook is not None
+    assert made.notebook.problem(made.text, made.text.replace("x = 1", "y = 2")) == ""
+    for lost in (HEAD, "# MAGIC %md\n", CUT):
+        assert "cells" in made.notebook.problem(made.text, made.text.replace(lost, "\n", 1))
+    assert made.notebook.readable(made.text) == made.text
+
+
 def test_imports_before_python_is_started_anew_are_not_relied_on() -> None:
     for restart in ("# MAGIC %pip install x\n\n# COMMAND ----------\n", "dbutils.library.restartPython()\n"):
         new = migrated(databricks("import os\nimport torch\n", restart, f"{IMPORT}\nhvd.init()\n"))
@@ -768,3 +777,27 @@ def test_a_notebook_trains_to_the_same_numbers_on_two_ranks(tmp_path: Path, monk
     first = "train.ipynb: Equal: losses, gradients and parameters have the same bits in 5 steps on 2 ranks.\n"
     assert outcome.stdout.startswith(first), outcome.output
     assert Path("train.ipynb").read_bytes() == data
+
+
+def test_a_patch_of_notebooks_is_one_that_git_takes(make: Make) -> None:
+    import subprocess
+
+    from migrator.write import patch
+
+    make(a_ipynb=written(notebook(f"{IMPORT}\nhvd.init()\n# é")), b_py=databricks("x = 1\n", f"{IMPORT}\nhvd.init()"))
+    changed, _, result = outcome()
+    Path("p.patch").write_bytes(patch(result.changed))
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "p.patch"], check=True)
+    assert {name: Path(name).read_text("utf-8") for name in changed} == changed
+
+
+def test_the_diff_of_a_notebook_shows_its_cells() -> None:
+    from migrator.reports.text import render
+    from migrator.reports.view import View
+
+    shown = render(run(written(notebook({"cell_type": "markdown", "source": ""}, f"{IMPORT}\nhvd.init()"))), View())
+    assert "\n # cell 2\n" in shown
+    assert "\n-hvd.init()\n" in shown
+    assert "\n+init_process_group()\n" in shown
+    assert '"cell_type"' not in shown

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from survivors import MARK, marked
 
+from migrator.helpers import helper_source
 from migrator.parity.launch import Horovod, Launch, start
 
 HOROVOD = """\
@@ -119,4 +120,54 @@ def test_torch_distributor(tmp_path: Path) -> None:
         "7 7",
         "failed: Rank 1 ended with status 3 and no result.",
         "False",
+    ]
+
+
+ENDINGS = """\
+import os
+import time
+
+import torch.distributed as dist
+from pyspark.ml.torch.distributor import TorchDistributor
+
+{helper}
+
+
+def works(how):
+    if how == "nothing":
+        return how
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    if how == "leaves" and rank == 1:
+        dist.destroy_process_group()
+        raise SystemExit
+    if how == "fails" and rank == 1:
+        raise ValueError("a bad batch")
+    if how == "late" and rank == 0:
+        time.sleep(1)
+    dist.destroy_process_group()
+    return rank
+
+
+distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
+for how in ("nothing", "late", "early", "leaves", "fails"):
+    try:
+        print(how, distributor.run(finish_together(works), how))
+    except RuntimeError as error:
+        print(how, str(error).splitlines()[-1])
+print(TorchDistributor(num_processes=1, local_mode=True, use_gpu=False).run(finish_together(works), how="early"))
+"""
+
+
+@pytest.mark.ranks
+def test_ranks_finish_together(tmp_path: Path) -> None:
+    source = helper_source("finish_together")
+    imports = "import sys\nfrom datetime import timedelta\nfrom typing import Callable\n"
+    assert run(ENDINGS.format(helper=f"{imports}\n{source.text}"), tmp_path, "none") == [
+        "nothing nothing",
+        "late 0",
+        "early 0",
+        "leaves RuntimeError: the function was left by sys.exit",
+        "fails ValueError: a bad batch",
+        "0",
     ]

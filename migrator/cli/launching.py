@@ -36,6 +36,7 @@ class Asks:
     limit: float | None
     is_driver: bool | None
     is_module: bool
+    on_spark: bool
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Asks:
@@ -52,6 +53,7 @@ class Asks:
             program=program,
             arguments=arguments,
             is_module=self.is_module,
+            on_spark=self.on_spark,
             is_driver=starts_ranks(source) if self.is_driver is None else self.is_driver,
             size=self.size,
             python=python,
@@ -100,6 +102,12 @@ def launch_options(horovod: Asked, limit: float | None = None) -> Callable[[Func
             help="Whether PROGRAM starts its ranks itself; by default its code tells.",
         ),
         click.option("-m", "is_module", is_flag=True, help="PROGRAM is the name of a module."),
+        click.option(
+            "--spark",
+            "on_spark",
+            is_flag=True,
+            help="TorchDistributor is that of pyspark, which PROGRAM's session runs.",
+        ),
     )
     return _decorated(options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +58,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--bisect", is_flag=True, help="Where the programs differ, find the edits to blame.")
 @click.option("--ladder", metavar="N,N,...", callback=_sizes, help="Measure the migrated program's speed on N ranks.")
 @click.option("--root", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="What each run copies.")
+@click.option("--target", type=click.Choice(["auto", "ddp", "deepspeed", "ray"]), help="What to migrate to.")
 @click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer", "scope"]), help="Who averages gradients.")
 @click.option("--format", "format_", type=click.Choice(list(FILES)), default="text", help="Format of the report.")
 @click.option(
@@ -80,6 +81,7 @@ def parity(
     bisect: bool,
     ladder: tuple[int, ...],
     root: Path | None,
+    target: str | None,
     gradients: str | None,
     format_: str,
     results: Path,
@@ -104,7 +106,9 @@ def parity(
     title = " ".join((programs[0], *context.obj))
     with _claimed(results):
         try:
-            before, after, findings = _subjects(programs, asks.is_module, root, gradients)
+            before, after, findings = _subjects(
+                programs, asks.is_module, root, {"target": target, "gradients": gradients}
+            )
         except BlockedError as error:
             found = not_migrated(title, str(error))
         else:
@@ -144,7 +148,7 @@ def _claimed(results: Path) -> Iterator[None]:
 
 
 def _subjects(
-    programs: Sequence[str], is_module: bool, root: Path | None, gradients: str | None
+    programs: Sequence[str], is_module: bool, root: Path | None, settings: Mapping[str, object]
 ) -> tuple[Subject, Subject, tuple[Diagnostic, ...]]:
     """Both sides, and what the migration found."""
     import migrator.engine
@@ -156,7 +160,7 @@ def _subjects(
         if len(places) == 2:
             before, after = of_programs(places[0], places[1], (trees[0], trees[1]))
             return as_script(before), as_script(after), ()
-        result = migrator.engine.migrate([trees[0]], chosen_settings({"gradients": gradients}))
+        result = migrator.engine.migrate([trees[0]], chosen_settings(settings))
         before, after = of_migration(places[0], trees[0], result)
         return as_script(before), as_script(after), result.findings
     except BlockedError:

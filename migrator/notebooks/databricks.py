@@ -68,10 +68,9 @@ class DatabricksNotebook:
         return BOUNDARY
 
     def problem(self, before: str, after: str) -> str:
-        """Why ``after``, the module's text after edits, is not the notebook's any more; empty if it is."""
+        """Why ``after``, the module's after edits of its code, is not the notebook's any more; empty if it is."""
         kept = rf"(?m)^(?:{BOUNDARY}|# MAGIC.*|# DBTITLE.*|from {self.module.token}_.*)"
-        lines = [re.findall(kept, each) for each in (before, after)]
-        is_kept = lines[0] == lines[1] and after.startswith(self.file.splitlines()[0])
+        is_kept = re.findall(kept, before) == re.findall(kept, after) and after.startswith(before.splitlines()[0])
         return "" if is_kept else "an edit would change the cells of the notebook"
 
     def place(self, offset: int) -> Place:

@@ -196,7 +196,7 @@ class JupyterNotebook:
         return f"#{self.module.token} cell"
 
     def problem(self, before: str, after: str) -> str:
-        """Why ``after``, the module's text after edits, cannot go back into the cells; empty if it can."""
+        """Why ``after``, the module's after edits of its code, cannot go back into the cells; empty if it can."""
         return self.module.problem(after)
 
     def place(self, offset: int) -> Place:

@@ -65,6 +65,7 @@ class Launch:
 
     ``program`` is a path, relative to ``folder`` in which it runs, or with ``is_module`` the name of a module. One with
     ``is_driver`` starts its ranks itself, one with ``is_hybrid`` uses Horovod and what replaces it side by side.
+    With ``on_spark`` pyspark starts the ranks of one that uses TorchDistributor, and not what stands in for it.
     ``environment`` is added to that of this process.
     """
 
@@ -73,6 +74,7 @@ class Launch:
     is_module: bool = False
     is_driver: bool = False
     is_hybrid: bool = False
+    on_spark: bool = False
     size: int = 2
     python: str = sys.executable
     horovod: Horovod = "none"
@@ -167,7 +169,7 @@ def _stand_ins(launch: Launch) -> Iterator[Path]:
     """What a program sees besides what is installed: a TorchDistributor without Spark, unless Horovod's own is used."""
     if launch.horovod == "stand-in":
         yield STAND_IN
-    if launch.is_driver and launch.horovod != "real":
+    if launch.is_driver and launch.horovod != "real" and not launch.on_spark:
         yield LAUNCHERS
 
 

@@ -28,6 +28,8 @@ _MASKED = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+# A line of DeepSpeed's log, which goes to the standard output.
+_LOGGED = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] \[[A-Z]+\] \[\w+\.py:\d+:\w+\]")
 _LARGEST_ALIGNMENT = 2000
 
 
@@ -68,7 +70,7 @@ def mismatches(original: Lines, migrated: Lines, again: Lines | None = None) -> 
 
 
 def _printed(lines: Lines) -> list[Printed]:
-    shown = [line.rstrip("\r\n").rpartition("\r")[2].strip() for line in lines]
+    shown = [line.rstrip("\r\n").rpartition("\r")[2].strip() for line in lines if not _LOGGED.match(line)]
     masked = [(line, _MASKED.sub("…", line)) for line in shown]
     return [
         Printed(line, _NUMBERS.sub("#", text), tuple(numbers))

@@ -1004,7 +1004,10 @@ class Recorder:
                 return
             if not _is_torch(caller):
                 break
-        if _module_of(caller).split(".")[0] == "horovod":
+        library = _module_of(caller).split(".")[0]
+        if library == "deepspeed":
+            self._engine_collective(kind, sent, caller)
+        if library in ("horovod", "deepspeed"):
             return
         found = self.helpers.outermost(caller)
         if found is None:
@@ -1013,6 +1016,17 @@ class Recorder:
             self.add(collective, (id(caller.f_code), caller.f_lasti, root))
         else:
             self._helper_collective(function, sent, caller, root, *found)
+
+    def _engine_collective(self, kind: str, sent: Sequence[Tensor], caller: Frame) -> None:
+        """An engine of DeepSpeed averages gradients or broadcasts weights; what else it exchanges is its own affair."""
+        for frame in _frames(caller):
+            name = frame.f_code.co_name if _module_of(frame).startswith("deepspeed") else ""
+            if name == "allreduce_bucket" and kind == "allreduce":
+                self.gradients.append(Collective(kind, "average", "gradients", True, sent))
+            elif name == "_broadcast_model" and kind == "broadcast":
+                self.add(Collective(kind, "", "state", True, sent), id(frame.f_code))
+            if name in ("allreduce_bucket", "_broadcast_model", ""):
+                return
 
     def _helper_collective(
         self, function: str, sent: Sequence[Tensor], caller: Frame, root: Any, frame: Frame, name: str, helper: Helper

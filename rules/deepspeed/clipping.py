@@ -74,7 +74,8 @@ def _where(call: cst.Call, module: Module, step: cst.Call, limit: cst.BaseExpres
     index = module.index
     if block_of(module, call) is block_of(module, step) and index.before(call, step):
         return norm
-    condition = index.parent(block_of(module, call) or call)
+    block = block_of(module, call)
+    condition = block if block is None or isinstance(block, cst.If) else index.parent(block)
     is_before = isinstance(condition, cst.If) and index.before(call, step) and condition.orelse is None
     if not is_before or not isinstance(condition, cst.If) or block_of(module, condition) is not block_of(module, step):
         raise RefusalError("gradients are clipped at other times than the optimizer steps")

@@ -30,10 +30,7 @@ def handed_uses(
     for parameter in parameters:
         module = parameter.definition.module
         declared = parameter.definition.parameter(parameter.name)
-        if declared is None or len(parameter.definition.scope.bindings[parameter.name]) > 1:
-            reason = f"{parameter.name!r} is assigned in {parameter.definition.function.name.value}()"
-            obstacles.append(Obstacle(module, parameter.definition.function, reason))
-            continue
+        assert declared is not None
         yield Use(NAME, module, declared.name, own)
         yield from (Use(NAME, given.module, given.keyword, own) for given in parameter.given if given.keyword)
         for given in parameter.given:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from migrator.api import Context, Edit, Finding, Insert, RefusalError, Replace, Site, Template, cst, expression, rule
+from migrator.api import Context, Finding, Insert, Site, Template, cst, expression, rule
 
 from ..torch.plan import Plan
 from ..values import possible_values, symbol_of
@@ -45,16 +45,14 @@ from .names import DEEPSPEED, INITIALIZE
 
 @rule("HVD571", "deepspeed-initialize", symbols=[INITIALIZE])
 def initialize(site: Site, context: Context) -> Finding:
-    plan = next(plan for plan in context.plan(Plan) if plan.engine is not None)
+    plan = next(p for p in context.plan(Plan) if p.engine is not None and p.engine.wrap.target is site.target)
     engine = plan.engine
     assert engine is not None
     statement = engine.wrap.statement
-    if statement is None:
-        raise RefusalError("the optimizer is wrapped in the head of a compound statement")
+    assert statement is not None
     template = _statements(plan, engine)
-    is_own = engine.wrap is plan.site
-    edit: Edit = Replace(statement, template) if is_own else Insert(statement, "after", template)
-    return site.found("review", _message(plan, engine), [edit], imports=[DEEPSPEED])
+    edits = [Insert(statement, "after", template)]
+    return site.found("review", _message(plan, engine), edits, imports=[DEEPSPEED])
 
 
 def _statements(plan: Plan, engine: Engine) -> Template:

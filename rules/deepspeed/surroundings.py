@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from migrator.api import Context, Module, Site, cst, dotted_name
 
@@ -28,9 +28,15 @@ NAMES: Mapping[str, str] = {
 DTYPES = ("half", "double", "bfloat16")
 
 
-def surroundings(context: Context, model: Model | None) -> Iterator[Obstacle]:
-    """Names in any module of the program that an engine has no counterpart for."""
-    for module in context.modules:
+def modules_of(site: Site, context: Context) -> tuple[Module, ...]:
+    """The modules that may train with the optimizer at ``site``: not those that wrap another."""
+    others = {id(other.module) for other in context.uses(WRAPPER) if other.module is not site.module}
+    return tuple(module for module in context.modules if id(module) not in others)
+
+
+def surroundings(modules: Iterable[Module], model: Model | None) -> Iterator[Obstacle]:
+    """Names in ``modules`` that an engine has no counterpart for."""
+    for module in modules:
         for name, reason in NAMES.items():
             yield from (Obstacle(module, node, reason) for node in _named(name, module))
         for name in DTYPES:
@@ -48,15 +54,17 @@ def _named(name: str, module: Module) -> Iterator[cst.CSTNode]:
 
 def reasons(site: Site, options: Options, proof: Proof, context: Context, uses: OptimizerUses) -> Iterator[str]:
     """What the optimizer's call, and the program as a whole, say against an engine."""
+    modules = modules_of(site, context)
+    here = [other for other in context.uses(WRAPPER) if other.module is site.module and not other.is_annotation]
     if context.settings.gradients not in ("auto", "scope"):
         yield f"--gradients {context.settings.gradients} is about another target"
-    if len(context.uses(WRAPPER)) > 1:
+    if len(here) > 1:
         yield "the program has several optimizers, and an engine has one"
     if options.sums:
         yield "the gradients are summed, and an engine averages them"
     if options.group is not None or context.uses("horovod.torch.ProcessSet"):
         yield "gradients are reduced within a process set"
-    if options.dense or any(SPARSE.search(module.text) for module in context.modules):
+    if options.dense or any(SPARSE.search(module.text) for module in modules):
         yield "there are sparse gradients"
     if options.compression is not None and not _is_fp16(options.compression, site.module):
         yield "gradients are compressed by something else than fp16"
@@ -69,7 +77,7 @@ def reasons(site: Site, options: Options, proof: Proof, context: Context, uses: 
         return
     if proof.updates_a_part():
         yield "the optimizer updates a part of the model only"
-    if any(SECOND_BACKWARD.search(module.text) for module in context.modules):
+    if any(SECOND_BACKWARD.search(module.text) for module in modules):
         yield "there may be more than one backward on one forward"
     if not uses.steps_in_sight:
         yield "another optimizer steps too, or this one is handed on, so that its steps are not all in sight"

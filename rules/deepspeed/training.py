@@ -24,8 +24,8 @@ from .handing import handed_uses
 from .loader import batch_size
 from .model import Model, Parameter, function_of
 from .names import BACKWARD, CLIP, FORWARD, STEP, ZERO_GRAD
-from .surroundings import reasons, surroundings
-from .zeroing import follows, is_needless, precedes, zeroing_calls
+from .surroundings import modules_of, reasons, surroundings
+from .zeroing import follows, holds, is_needless, loop_around, precedes, zeroing_calls
 
 NAMES = ("engine", "model_engine", "deepspeed_engine")
 LOADS_BUFFERS = ("register_buffer", "spectral_norm", "load_state_dict")
@@ -45,13 +45,13 @@ def engine_of(site: Site, options: Options, context: Context, uses: OptimizerUse
     obstacles = [Obstacle(site.module, site.target, reason) for reason in reasons(site, options, proof, context, uses)]
     node = proof.model
     if node is None or obstacles:
-        raise NotCanonicalError((*obstacles, *surroundings(context, None)))
+        raise NotCanonicalError((*obstacles, *surroundings(modules_of(site, context), None)))
     home = site.scope.home(node.value) if isinstance(node, cst.Name) else None
     model = Model(node, site.module, home)
     proof.wrap = _later(proof.place(), site)
     found = Training(model, proof, context, uses)
     found.search()
-    obstacles = [*surroundings(context, model), *found.obstacles]
+    obstacles = [*surroundings(found.modules, model), *found.obstacles]
     if obstacles:
         raise NotCanonicalError(tuple(obstacles))
     return found.engine(), proof
@@ -69,6 +69,7 @@ class Training:
         self.model = model
         self.proof = proof
         self.context = context
+        self.modules = modules_of(proof.site, context)
         self.optimizer_uses = uses
         self.wrap = proof.wrap
         self.engine_name = f"self.{self.free_name()}" if model.is_attribute else self.free_name()
@@ -79,6 +80,7 @@ class Training:
         self.backwards: list[tuple[Module, cst.Call]] = []
         self.clips: list[Clip | None] = []
         self.was_reduced = True
+        self.stepped: set[int] = set()
 
     def free_name(self) -> str:
         """A name for the engine that no module of the program knows."""
@@ -96,17 +98,21 @@ class Training:
 
     def search(self) -> None:
         """Look at every backward, and then at what belongs to it."""
-        for module in self.context.modules:
+        for module in self.modules:
             for attribute in module.index.attributes["backward"]:
                 self.backward(attribute, module)
-        steps = self.optimizer_uses.steps
-        for module, call in self.optimizer_uses.scaled:
+        steps = [(module, call) for module, call in self.optimizer_uses.steps if module in self.modules]
+        scaled = [(module, call) for module, call in self.optimizer_uses.scaled if module in self.modules]
+        for module, call in scaled:
             self.obstacle(module, call, "a gradient scaler takes the step: DeepSpeed scales losses by itself")
-        if not steps and not self.optimizer_uses.scaled:
+        if not steps and not scaled:
             self.obstacle(self.model.module, self.proof.site.target, "no step of the optimizer is in sight")
         for module, call in steps:
             self.step(call, module)
         self.clipping_elsewhere()
+        for module, call in self.backwards:
+            if id(call) not in self.stepped and not self.obstacles:
+                self.obstacle(module, call, "the loss goes backward where no step of the optimizer follows")
         self.uses += handed_uses(self.model, self.engine_name, self.parameters, self.uses, self.obstacles, self.wrap)
 
     def backward(self, attribute: cst.Attribute, module: Module) -> None:
@@ -186,7 +192,9 @@ class Training:
             self.obstacle(module, call, "what step() returns is used")
             return
         self.uses.append(Use(STEP, module, call, engine))
-        backwards = [b for m, b in self.backwards if m is module and function_of(b, m) is function_of(call, module)]
+        loop = loop_around(call, module)
+        backwards = [backward for m, backward in self.backwards if m is module and holds(loop, backward, module)]
+        self.stepped |= {id(backward) for backward in backwards}
         self.zeroing(call, module, backwards, engine)
         self.clipping(call, module, engine)
 
@@ -204,10 +212,10 @@ class Training:
                 self.uses.append(Use(ZERO_GRAD, module, call, engine))
 
     def clipping(self, step: cst.Call, module: Module, engine: str) -> None:
-        function = function_of(step, module)
-        calls = [c for c in clipping_calls(module) if function_of(c, module) is function]
+        loop, function = loop_around(step, module), function_of(step, module)
+        calls = [c for c in clipping_calls(module) if holds(loop, c, module) and function_of(c, module) is function]
         if len(calls) > 1:
-            self.obstacle(module, calls[1], "gradients are clipped more than once in a function")
+            self.obstacle(module, calls[1], "gradients are clipped more than once for a step")
         elif calls:
             try:
                 self.clips.append(clip_of(calls[0], module, step, self.model, self.wrap))
@@ -223,7 +231,7 @@ class Training:
 
     def clipping_elsewhere(self) -> None:
         known = {id(use.node) for use in self.uses if use.symbol == CLIP} | {id(o.node) for o in self.obstacles}
-        for module in self.context.modules:
+        for module in self.modules:
             for call in clipping_calls(module):
                 if id(call) not in known:
                     self.obstacle(module, call, "gradients are clipped in another function than the optimizer steps")
@@ -265,7 +273,7 @@ class Training:
     def loads_buffers(self) -> bool:
         """Whether buffers may differ between ranks, which DeepSpeed does not broadcast."""
         optimizers = self.optimizer_uses.names
-        for module in self.context.modules:
+        for module in self.modules:
             for name in LOADS_BUFFERS:
                 named = [node for node in module.index.attributes[name] if not _is_of_optimizer(node, optimizers)]
                 if named or module.index.references[name]:

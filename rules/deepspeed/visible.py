@@ -22,9 +22,10 @@ def at_wrap(node: cst.BaseExpression, module: Module, wrap: Site, depth: int = 0
         given, more = module.functions.given(definition_of(function, module), root)
         found = [at_wrap(g.value, g.module, wrap, depth + 1) for g in given]
         texts = {template.text if template is not None else "" for template in found}
-        if more or len(texts) != 1 or "" in texts:
+        rest = dotted_name(node).removeprefix(root)
+        if more or len(texts) != 1 or "" in texts or (rest and not texts.copy().pop().isidentifier()):
             return None
-        return Template(texts.pop() + dotted_name(node).removeprefix(root))
+        return Template(texts.pop() + rest)
     values = {
         value.value if isinstance(value, (cst.Integer, cst.Float)) else "" for value in possible_values(node, module)
     }

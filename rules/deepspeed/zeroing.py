@@ -12,6 +12,12 @@ from .model import Model
 LEAVES = (cst.Continue, cst.Break, cst.Return, cst.Raise, cst.Try, cst.Yield)
 
 
+def loop_around(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+    """The innermost loop around ``node``, or the function or module without one."""
+    kinds = (cst.For, cst.While, cst.FunctionDef)
+    return next((holder for holder in module.index.ancestors(node) if isinstance(holder, kinds)), module.index.tree)
+
+
 def zeroing_calls(module: Module, step: cst.Call, model: Model) -> Iterator[cst.Call]:
     """The calls that zero the gradients of the optimizer of ``step``, or of the model."""
     optimizer = dotted_name(step.func).rpartition(".")[0]
@@ -33,9 +39,9 @@ def follows(call: cst.Call, step: cst.Call, backwards: Sequence[cst.Call], modul
 def precedes(call: cst.Call, step: cst.Call, backwards: Sequence[cst.Call], module: Module) -> bool:
     """Whether ``call`` zeroes before every backward that ``step`` uses: at the start of the block that holds them."""
     index, block = module.index, block_of(module, call)
-    if not _holds(block, step, module) or not backwards:
+    if not holds(block, step, module) or not backwards:
         return False
-    return all(_holds(block, b, module) and index.before(call, b) and index.before(b, step) for b in backwards)
+    return all(holds(block, b, module) and index.before(call, b) and index.before(b, step) for b in backwards)
 
 
 def is_needless(call: cst.Call, step: cst.Call, module: Module) -> bool:
@@ -57,5 +63,6 @@ def _leaves(node: cst.CSTNode | None) -> Iterator[cst.CSTNode]:
             yield from _leaves(child)
 
 
-def _holds(block: cst.CSTNode | None, node: cst.CSTNode, module: Module) -> bool:
+def holds(block: cst.CSTNode | None, node: cst.CSTNode, module: Module) -> bool:
+    """Whether ``node`` stands in ``block``."""
     return any(holder is block for holder in module.index.ancestors(node))

@@ -28,7 +28,12 @@ VALUES = {
     "local_size": 'int(os.environ.get("LOCAL_WORLD_SIZE", 1))',
 }
 SYMBOLS = [f"horovod.{library}.{name}" for library in ("tensorflow", "torch") for name in VALUES]
-DEVICES = ("set_device", "device", "cuda", "to")
+DEVICES = ("set_device", "device", "cuda", "to", "set_visible_devices")
+KEYWORDS = ("device", "device_id", "device_ids", "output_device", "map_location")
+_PARTS = (
+    *(cst.FormattedStringExpression, cst.FormattedString, cst.BinaryOperation),
+    *(cst.List, cst.Tuple, cst.Element, cst.Subscript, cst.SubscriptElement, cst.Index),
+)
 
 
 @rule("HVD104", "local-rank", symbols=SYMBOLS)
@@ -71,7 +76,16 @@ def _is_device(site: Site) -> bool:
     return bool(uses) and all(_is_argument_of_device(use, site) for use in uses)
 
 
-def _is_argument_of_device(node: cst.BaseExpression, site: Site) -> bool:
-    argument = site.module.index.parent(node)
-    call = site.module.index.parent(argument) if isinstance(argument, cst.Arg) else None
-    return isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in DEVICES
+def _is_argument_of_device(node: cst.CSTNode, site: Site) -> bool:
+    """Whether ``node`` is given to what takes a device, by itself, in a list or in the text of a device's name."""
+    index = site.module.index
+    argument = index.parent(node)
+    while isinstance(argument, _PARTS):
+        argument = index.parent(argument)
+    call = index.parent(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or not isinstance(argument, cst.Arg):
+        return False
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted_name(call.func)
+    if name in ("str", "int", "format"):
+        return _is_argument_of_device(call, site)
+    return name in DEVICES or (argument.keyword is not None and argument.keyword.value in KEYWORDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from migrator.api import Module, Site, cst, dotted_name
 
-from ..values import possible_values, symbol_of
+from ..values import possible_values
 
 PACKAGES = ("pytorch_lightning", "lightning")
 KEYWORDS = ("strategy", "accelerator", "distributed_backend")
@@ -32,25 +32,48 @@ class Chosen:
 
 
 def trainers(module: Module) -> Iterator[cst.Call]:
-    """The calls that make a Trainer of Lightning."""
-    names = ("Trainer", "from_argparse_args")
+    """The calls that make a Trainer of Lightning, or a command line that makes one."""
+    names = ("Trainer", "from_argparse_args", "LightningCLI")
     nodes: list[cst.Name | cst.Attribute] = [node for name in names for node in module.index.attributes[name]]
-    nodes += [reference.node for reference in module.index.references["Trainer"]]
+    nodes += [reference.node for name in names for reference in module.index.references[name]]
     for node in dict.fromkeys(nodes):
         call = module.index.parent(node)
-        symbol = symbol_of(node, module)
-        if isinstance(call, cst.Call) and call.func is node and symbol.partition(".")[0] in PACKAGES:
+        if isinstance(call, cst.Call) and call.func is node and _is_of_lightning(node, module):
             yield call
+
+
+def _is_of_lightning(node: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``node`` is imported from Lightning, under whichever of its names."""
+    root = dotted_name(node).partition(".")[0]
+    symbols = [binding.symbol or "" for binding in module.index.scope_of(node).lookup(root)] if root else []
+    return bool(symbols) and all(symbol.partition(".")[0] in PACKAGES for symbol in symbols)
 
 
 def arguments(call: cst.Call, module: Module) -> Iterator[Given]:
     """The named arguments of a call, those of dictionaries in sight that it unpacks too."""
     for argument in call.args:
-        if argument.keyword is not None:
+        if argument.keyword is not None and argument.keyword.value == "trainer_defaults":
+            yield from _items(argument.value)
+        elif argument.keyword is not None:
             yield Given(argument.keyword.value, argument.keyword, argument.value)
         elif argument.star == "**":
             for value in possible_values(argument.value, module):
                 yield from _items(value)
+            yield from _stored(argument.value, module)
+
+
+def _stored(holder: cst.BaseExpression, module: Module) -> Iterator[Given]:
+    """What is put under a name into the dictionary that ``holder`` names: ``options["strategy"] = "horovod"``."""
+    home = module.index.scope_of(holder).home(holder.value) if isinstance(holder, cst.Name) else None
+    references = module.index.references[holder.value] if isinstance(holder, cst.Name) else []
+    for reference in (r for r in references if home is not None and r.scope.home(r.node.value) is home):
+        item = module.index.parent(reference.node)
+        target = module.index.parent(item) if isinstance(item, cst.Subscript) else None
+        assign = module.index.parent(target) if isinstance(target, cst.AssignTarget) else None
+        if isinstance(item, cst.Subscript) and isinstance(assign, cst.Assign) and item.value is reference.node:
+            key = item.slice[0].slice
+            if isinstance(key, cst.Index) and isinstance(key.value, cst.SimpleString):
+                yield Given(str(key.value.raw_value), key.value, assign.value)
 
 
 def _items(node: cst.BaseExpression | None) -> Iterator[Given]:

@@ -44,7 +44,7 @@ UNWRAPPED = (
 @planner
 def plan_ignite(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     """Find the strings that choose Horovod as ignite's backend, and the optimizers that it wrapped."""
-    sites = [site for module in context.modules for site in _backends(module)]
+    sites = list({id(site.node): site for module in context.modules for site in _backends(module)}.values())
     if not sites:
         return (), ()
     paths = dict.fromkeys(site.module.path for site in sites)

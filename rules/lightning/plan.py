@@ -34,7 +34,12 @@ def plan_strategy(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     is_started = context.uses("horovod.torch.init") or any(starts_ranks(context))
     paths = dict.fromkeys(site.module.path for site in sites if site.symbol == CHOICE and not is_started)
     text = "start {} with python, once on each host: Lightning starts the ranks (in place of horovodrun)"
-    return (plan, *(NextStep(text.format(path)) for path in paths)), sites
+    return (plan, *(NextStep(text.format(path)) for path in paths)), _once(sites)
+
+
+def _once(sites: Iterable[Site]) -> list[Site]:
+    """``sites`` without those that several Trainers share."""
+    return list({(site.symbol, id(site.node)): site for site in sites}.values())
 
 
 def _of_trainer(call: cst.Call, module: Module, plan: Chosen, *, is_chosen: bool) -> Iterator[Site]:

@@ -51,8 +51,16 @@ def _refuse_rename(given: Given, others: list[Given], site: Site) -> None:
         raise RefusalError(
             f"{given.name} is 'horovod' only sometimes, and the ddp of this Lightning is a strategy: say which"
         )
+    if _is_read(given, site):
+        raise RefusalError(f"{given.name!r} is also a name by which values are looked up, and would become 'strategy'")
     if any(one.name == "strategy" for one in others):
         raise RefusalError(f"{given.name}='horovod' and a strategy are given: leave one, strategy='ddp'")
+
+
+def _is_read(given: Given, site: Site) -> bool:
+    """Whether a dictionary may be asked for the argument by its name, which it would no longer have."""
+    strings = site.module.index.strings
+    return any(node is not given.key and node.raw_value == given.name for node in strings)
 
 
 def _renamed(key: cst.CSTNode) -> str:

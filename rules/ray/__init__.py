@@ -2,7 +2,7 @@
 
 from migrator.api import also_known_as, answers_for
 
-answers_for("ray.train.horovod", "ray.tune.integration.horovod", "ray.ml.train.integrations.horovod")
+answers_for("ray.train.horovod", "ray.tune.integration.horovod", "ray.ml.train.integrations.horovod", within="ray")
 also_known_as("horovod.ray", "horovod.ray.runner")
 also_known_as("horovod.ray.BaseHorovodWorker", "horovod.ray.worker.BaseHorovodWorker")
 also_known_as("horovod.ray.ElasticRayExecutor", "horovod.ray.elastic.ElasticRayExecutor")

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from migrator.api import Context, Module, RefusalError, Site, cst, planner
 
+from ..tensorflow.names import is_tensorflow
 from ..values import is_constant
-from .names import EXECUTOR
+from .members import TRAINING, obstacle
+from .names import EXECUTOR, PREPARES, TENSORFLOW, prepares_model
+from .scaling import NAMES, refuse_elastic, scaling
 
 SCALING = "scaling_config"
-TRAINING = ("run", "execute", "run_remote")
 OUT_OF_SIGHT = (
     "the executor is handed on, and Ray Train has no object that keeps workers: start and use it in one place"
 )
@@ -60,13 +62,37 @@ def plan_executors(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
         if site.call is None or site.is_annotation:
             continue
         try:
+            check(site, context)
             executor = _followed(site)
         except RefusalError as refusal:
             plan.refused[id(site.node)] = str(refusal)
             continue
-        plan.by_node.update((id(one.node), executor) for one in (site, *executor.members))
         derived += executor.members
+        plan.refused.update(_refused(executor))
+        if id(site.node) not in plan.refused:
+            plan.by_node.update((id(one.node), executor) for one in (site, *executor.members))
     return (plan,), derived
+
+
+def check(site: Site, context: Context) -> None:
+    """Raise RefusalError for an executor that has no counterpart whatever is asked of it."""
+    if is_tensorflow(context):
+        raise RefusalError(TENSORFLOW)
+    if prepares_model(context):
+        raise RefusalError(PREPARES)
+    arguments = site.arguments(*NAMES)
+    refuse_elastic(arguments)
+    scaling(arguments)
+
+
+def _refused(executor: Executor) -> dict[int, str]:
+    """Why the sites of an executor stay: all of them do where one has no counterpart."""
+    reasons = {id(member.node): obstacle(member) for member in executor.members}
+    names = [member.short for member in executor.members if reasons[id(member.node)]]
+    if not names:
+        return {}
+    stays = f"stays with {names[0]}, which has no counterpart"
+    return {id(executor.site.node): stays, **{node: reason or stays for node, reason in reasons.items()}}
 
 
 def _followed(site: Site) -> Executor:

@@ -32,16 +32,12 @@ from dataclasses import replace
 
 from migrator.api import Context, Edit, Finding, RefusalError, Remove, Replace, Site, cst, expression, rule
 
-from ..tensorflow.names import is_tensorflow
-from ..values import is_constant, symbol_of
 from .executor_plan import Executor, Executors
-from .names import EXECUTOR, PREPARES, SCALING_CONFIG, TENSORFLOW, TORCH_TRAINER, prepares_model
-from .scaling import NAMES, refuse_elastic, scaling
+from .members import arguments_of, waiting
+from .names import EXECUTOR, SCALING_CONFIG, TORCH_TRAINER
+from .scaling import NAMES, scaling
 
 FOLDER = "workers run in a folder of Ray Train's: make paths absolute"
-INSTEAD = {
-    "execute_single": "calls a function on the first worker only: ask dist.get_rank() in the function given to run",
-}
 
 
 @rule("HVD553", "ray-executor", symbols=[EXECUTOR])
@@ -50,14 +46,8 @@ def ray_executor(site: Site, context: Context) -> Finding:
         return site.replace(expression("ScalingConfig"), imports=[SCALING_CONFIG])
     if site.call is None:
         raise RefusalError("RayExecutor is passed on as a value, so how many workers it starts is not known")
-    if is_tensorflow(context):
-        raise RefusalError(TENSORFLOW)
-    if prepares_model(context):
-        raise RefusalError(PREPARES)
-    arguments = site.arguments(*NAMES)
-    refuse_elastic(arguments)
     executor = _executor(site, context)
-    new, notes = scaling(arguments)
+    new, notes = scaling(site.arguments(*NAMES))
     edits: list[Edit] = [Replace(site.call, new)]
     if isinstance(site.assigned_to, cst.Name) and site.assigned_to.value != executor.name:
         edits.append(Replace(site.assigned_to, expression(executor.name)))
@@ -72,21 +62,15 @@ def _executor(site: Site, context: Context) -> Executor:
 @rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.start", f"{EXECUTOR}.shutdown"])
 def start_and_shutdown(site: Site, context: Context) -> Finding:
     _executor(site, context)
-    if site.call is None or not site.is_discarded or site.statement is None:
-        raise RefusalError(f"{site.short} is not a statement of its own, and nothing takes its place")
-    if site.call.args:
-        raise RefusalError(
-            "start is given a class, its arguments or variables for the workers: make the object, and set os.environ, "
-            "in the function given to run"
-        )
     what = "starts" if site.short == "start" else "stops"
-    return site.found("exact", f"{site.short} goes: TorchTrainer {what} the workers itself", [Remove(site.statement)])
+    edits = [Remove(site.statement)] if site.statement is not None else []
+    return site.found("exact", f"{site.short} goes: TorchTrainer {what} the workers itself", edits)
 
 
 @rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.run"])
 def run(site: Site, context: Context) -> Finding:
     executor = _executor(site, context)
-    arguments = _arguments(site, "fn", "args", "kwargs")
+    arguments = arguments_of(site)
     text, parts = _trainer(site, arguments, executor.name)
     if not text:
         return _listed(site, arguments, executor)
@@ -96,29 +80,20 @@ def run(site: Site, context: Context) -> Finding:
 
 @rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.execute"])
 def execute(site: Site, context: Context) -> Finding:
-    arguments = _arguments(site, "fn")
-    return _listed(site, arguments, _executor(site, context), "args=[None]")
+    executor = _executor(site, context)
+    return _listed(site, arguments_of(site), executor, "args=[None]")
 
 
 @rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.run_remote"])
 def run_remote(site: Site, context: Context) -> Finding:
     executor = _executor(site, context)
-    argument = site.module.index.parent(site.target)
-    waiting = site.module.index.parent(argument) if isinstance(argument, cst.Arg) else None
-    if not isinstance(waiting, cst.Call) or symbol_of(waiting.func, site.module) != "ray.get" or len(waiting.args) > 1:
-        raise RefusalError(
-            "run_remote returns while the workers run: start the trainer in a thread, or in a task of Ray"
-        )
-    whole = replace(site, node=waiting.func, call=waiting)
-    return _listed(whole, _arguments(site, "fn", "args", "kwargs"), executor)
+    call = waiting(site)
+    return _listed(replace(site, node=call.func, call=call), arguments_of(site), executor)
 
 
-def _arguments(site: Site, *names: str) -> Mapping[str, cst.BaseExpression]:
-    given = site.arguments(*names, "callbacks")
-    arguments = {name: node for name, node in given.items() if not is_constant(node, "None")}
-    if "fn" not in arguments or "callbacks" in arguments:
-        raise RefusalError("callbacks get what the first worker logs through Horovod: report it with ray.train.report")
-    return arguments
+@rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.*"])
+def other(site: Site, context: Context) -> Finding:
+    raise RefusalError(next(context.plan(Executors)).refused[id(site.node)])
 
 
 def _listed(site: Site, arguments: Mapping[str, cst.BaseExpression], executor: Executor, *more: str) -> Finding:
@@ -161,9 +136,3 @@ def _takes_nothing(function: cst.BaseExpression, site: Site) -> bool:
 def _is_empty(signature: cst.Parameters) -> bool:
     parameters = (*signature.params, *signature.kwonly_params, *signature.posonly_params, signature.star_kwarg)
     return not any(parameters) and not isinstance(signature.star_arg, cst.Param)
-
-
-@rule("HVD553", "ray-executor", symbols=[f"{EXECUTOR}.*"])
-def other(site: Site, context: Context) -> Finding:
-    reason = INSTEAD.get(site.short, "belongs to an object that keeps workers, which Ray Train does not have")
-    raise RefusalError(f"{site.short} {reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrator.api import Context, Finding, RefusalError, Remove, Site, cst, rule
 
+from .executor_plan import Executors
 from .names import EXECUTOR
 
 SETTINGS = f"{EXECUTOR}.create_settings"
@@ -15,6 +16,8 @@ def create_settings(site: Site, context: Context) -> Finding:
     if site.call is None:
         raise RefusalError("create_settings is passed on as a value; nothing takes its place")
     names = list(site.arguments(*SETTING_NAMES))
+    if next(context.plan(Executors)).refused:
+        raise RefusalError("the settings stay with the executor that they are for")
     message = (
         f"the settings go: {', '.join(names) or 'they'} {'is' if len(names) == 1 else 'are'} about Horovod's start"
     )

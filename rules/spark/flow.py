@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from migrator.api import Module, cst, definition_of
+from migrator.api import Module, cst, definition_of, dotted_name
 
 from ..values import MAX_DEPTH, reaching
+
+LOOKS_ONLY = ("print", "isinstance", "type", "repr", "str", "id", "bool", "hasattr")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,8 @@ def uses_of(node: cst.BaseExpression, module: Module, depth: int = 0) -> Iterato
     elif isinstance(holder, cst.Attribute):
         yield Use(holder, module, holder)
     elif isinstance(holder, (cst.IfExp, cst.BooleanOperation)):
-        yield from uses_of(holder, module, depth)
+        if not (isinstance(holder, cst.IfExp) and holder.test is node):
+            yield from uses_of(holder, module, depth)
     elif isinstance(holder, cst.NamedExpr):
         yield from uses_of(holder, module, depth)
         yield from _stored(holder.target, module, depth)
@@ -78,11 +81,12 @@ def _returned(statement: cst.Return, module: Module, depth: int) -> Iterator[Use
 def _given(argument: cst.Arg, module: Module, depth: int) -> Iterator[Use]:
     """The uses of what ``argument`` hands to functions of the program."""
     call = module.index.parent(argument)
-    reached = module.functions.reached(call, module) if isinstance(call, cst.Call) else []
+    if not isinstance(call, cst.Call) or dotted_name(call.func) in LOOKS_ONLY:
+        return
+    reached = module.functions.reached(call, module)
     if not reached:
         yield Use(argument, module)
     for definition in reached:
-        assert isinstance(call, cst.Call)
         name = definition.receives(call, argument)
         if name is None:
             yield Use(argument, module)

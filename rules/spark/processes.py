@@ -38,6 +38,9 @@ class Processes:
 
 def processes_of(node: cst.BaseExpression, module: Module) -> Processes:
     """What the code says of ``node``, the number of processes: negative ones run on the driver, ``one`` is -1."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus) and literal(node) is None:
+        inner = processes_of(node.expression, module)
+        return Processes(node, None, frozenset({"negative" if inner.is_a_job else "unknown"}))
     values = list(possible_values(node, module, of_horovod=False))
     return Processes(node, literal(node), frozenset(_sign(value) if value else "unknown" for value in values))
 

@@ -6,8 +6,9 @@ rank. Without ``num_proc`` there are as many ranks as Spark's default parallelis
 TorchDistributor needs an active SparkSession, where Horovod was content with a SparkContext, and as many free slots as
 ranks at once.
 
-``env`` is set where the function begins. Other arguments have no counterpart and are named with what does their work.
-A function that trains with TensorFlow goes to MirroredStrategyRunner, which returns the value of the first worker only.
+``env`` is set where the function begins, but for a copy of the driver's whole environment. Other arguments have no
+counterpart and are named with what does their work. A function that trains with TensorFlow goes to
+MirroredStrategyRunner, which returns the value of the first worker only.
 
 Example:
 
@@ -26,11 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from migrator.api import Context, Finding, Import, RefusalError, Replace, Site, Template, cst, rule
+from migrator.api import Context, Finding, Import, Module, RefusalError, Replace, Site, Template, cst, rule
 
 from ..tensorflow.names import is_tensorflow
 from ..torch.names import PARTIAL
-from ..values import is_constant
+from ..values import is_constant, symbol_of
 from .names import DISTRIBUTOR, INSTALL, MIRRORED, SESSION, SLOTS, SPARK_RUN, names_gpus, why_gpu
 
 _OUTPUT = "the driver shows all output of the workers"
@@ -46,6 +47,7 @@ DROPPED = {
     "nics": "set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME in the function",
     "prefix_output_with_timestamp": _OUTPUT,
     "executable": "the workers' Python is PYSPARK_PYTHON",
+    "environment": "it is the driver's environment, of which the workers get what spark.executorEnv names",
 }
 ORDER = (
     *("fn", "args", "kwargs", "num_proc", "start_timeout", "use_mpi", "use_gloo", "extra_mpi_args", "env"),
@@ -58,6 +60,8 @@ ONE_VALUE = "MirroredStrategyRunner returns the first worker's value only: take 
 def spark_run(site: Site, context: Context) -> Finding:
     given = site.arguments(*ORDER, "launcher", "backend")
     arguments = {name: value for name, value in given.items() if not is_constant(value, "None")}
+    if _is_whole_environment(arguments.get("env"), site.module):
+        arguments["environment"] = arguments.pop("env")
     if "fn" not in arguments:
         raise RefusalError("the call does not say what it runs")
     first = _first_alone(site)
@@ -68,6 +72,13 @@ def spark_run(site: Site, context: Context) -> Finding:
     message = "; ".join(_messages(arguments, first is not None, gathers, context))
     edits = [Replace(first or site.target, new)]
     return site.found("review", message, edits, imports=imports, helpers=helpers)
+
+
+def _is_whole_environment(value: cst.BaseExpression | None, module: Module) -> bool:
+    """Whether ``env`` is what the driver's environment is: ``os.environ``, or a copy."""
+    if isinstance(value, cst.Call):
+        value = value.args[0].value if value.args else getattr(value.func, "value", None)
+    return isinstance(value, cst.Attribute) and symbol_of(value, module) == "os.environ"
 
 
 def _first_alone(site: Site) -> cst.Subscript | None:
@@ -145,4 +156,5 @@ def _messages(
     for name in (name for name in DROPPED if name in arguments):
         reasons.setdefault(DROPPED[name], []).append(name)
     for reason, names in reasons.items():
-        yield f"{', '.join(names)} {'goes' if len(names) == 1 else 'go'}: {reason}"
+        shown = ", ".join(names).replace("environment", "env")
+        yield f"{shown} {'goes' if len(names) == 1 else 'go'}: {reason}"

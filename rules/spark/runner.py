@@ -114,6 +114,9 @@ def _distributor(processes: Processes, gpu: bool, site: Site) -> tuple[Template,
         return Template(f"TorchDistributor(num_processes={abs(number)}, local_mode={number < 0}, {use_gpu})"), imports
     if processes.is_a_job:
         return expression(f"TorchDistributor(num_processes={{np}}, local_mode=False, {use_gpu})", np=np), imports
+    if processes.is_on_driver and isinstance(np, cst.UnaryOperation):
+        text = f"TorchDistributor(num_processes={{np}}, local_mode=True, {use_gpu})"
+        return expression(text, np=np.expression), imports
     if isinstance(np, (cst.Name, cst.Attribute)):
         where = "True" if processes.is_on_driver else "{np} < 0"
         text = f"TorchDistributor(num_processes=abs({{np}}), local_mode={where}, {use_gpu})"

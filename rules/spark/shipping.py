@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from migrator.api import Binding, Context, Finding, Module, Site, cst, dotted_name, rule
+from migrator.api import Binding, Context, Finding, Module, Site, children_of, cst, dotted_name, rule
 
 from ..values import is_of_project, symbol_of
 
@@ -107,7 +107,24 @@ def _of_call(call: cst.Call, module: Module) -> Iterator[tuple[cst.CSTNode, str]
     for function in made:
         yield from _of_body(function, module, set())
     if not made:
-        yield call, "the function is called here, and its result is handed over: run(f), not run(f())"
+        unless = "unless it returns a function, " if _may_make(call.func, module) else ""
+        yield call, f"the function is called here, on the driver, and its result handed over: {unless}write run(f)"
+
+
+def _may_make(function: cst.BaseExpression, module: Module) -> bool:
+    """Whether ``function`` may return a function, as far as its code shows."""
+    bindings = [binding.node for binding in _named(function, module)]
+    if not bindings or not all(isinstance(node, cst.FunctionDef) for node in bindings):
+        return True
+    values = [statement.value for node in bindings for statement in _returns(node)]
+    return any(isinstance(value, (cst.Name, cst.Call, cst.Attribute, cst.Lambda, cst.IfExp)) for value in values)
+
+
+def _returns(node: cst.CSTNode) -> Iterator[cst.Return]:
+    for child in children_of(node):
+        if isinstance(child, cst.Return):
+            yield child
+        yield from _returns(child)
 
 
 def _named(function: cst.BaseExpression, module: Module) -> Sequence[Binding]:

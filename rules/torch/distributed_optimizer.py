@@ -112,11 +112,12 @@ def _ddp_message(plan: Plan) -> str:
 
 
 def _by_engine(plan: Plan) -> Finding:
-    """The optimizer itself; where the engine is made in the place of the wrapping, that statement is its rule's."""
+    """The optimizer itself, or nothing where the engine is made in the place of the wrapping, which is its rule's."""
     edits = _adasum_guard(plan)
-    message = "; ".join(["DistributedOptimizer goes: the engine averages", *_option_notes(plan)])
-    class_: Class = "review" if plan.options.predivides or plan.options.adasum or plan.loses_state else "exact"
-    return plan.site.found(class_, message, edits if plan.wrap is plan.site else [*edits, *_plain(plan)])
+    edits += [Remove(_statement(plan.site))] if plan.wrap is plan.site else _plain(plan)
+    notes = _option_notes(plan)
+    class_: Class = "review" if notes else "exact"
+    return plan.site.found(class_, "; ".join(["DistributedOptimizer goes: the engine averages", *notes]), edits)
 
 
 def _option_notes(plan: Plan) -> list[str]:

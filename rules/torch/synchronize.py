@@ -72,7 +72,8 @@ def synchronize(site: Site, context: Context) -> Finding:
     if site.symbol == SKIP:
         return _skip(site, plan, gradients)
     if plan is not None and plan.strategy in ("ddp", "deepspeed"):
-        return _gone(site, "DDP" if plan.strategy == "ddp" else "the engine")
+        ddp = "DDP has averaged by the end of backward()"
+        return _gone(site, ddp if plan.strategy == "ddp" else "the engine averages before it clips and steps")
     template, helpers, imports = _reduction(optimizer, plan)
     if plan is not None and site.symbol == REDUCE and (plan.is_conditional or _is_wrapped_on_condition(plan, site)):
         test = _test_at(site, plan)
@@ -183,12 +184,10 @@ def _up_to(statement: cst.CSTNode, site: Site) -> Iterator[cst.CSTNode]:
     return takewhile(lambda holder: holder is not statement, site.module.index.ancestors(site.target))
 
 
-def _gone(site: Site, who: str) -> Finding:
+def _gone(site: Site, why: str) -> Finding:
     if not site.is_discarded or site.statement is None:
         raise RefusalError("the value of synchronize() is used")
-    return site.found(
-        "exact", f"synchronize goes: {who} has averaged by the end of backward()", [Remove(site.statement)]
-    )
+    return site.found("exact", f"synchronize goes: {why}", [Remove(site.statement)])
 
 
 def _skip(site: Site, plan: Plan | None, gradients: Gradients) -> Finding:

@@ -1,7 +1,8 @@
 """An engine as DeepSpeed documents it, for suites that run where DeepSpeed is not installed.
 
-It does what ``deepspeed.initialize`` with a torch optimizer and ZeRO stage 0 does, its defaults included. The real one
-is held to the same weights where there is one.
+It does what ``deepspeed.initialize`` with a torch optimizer and ZeRO stage 0 does, its defaults included, and reduces
+in methods of the same names, by which the recorder knows what is reduced. The real one is held to the same weights
+where there is one.
 """
 
 import torch
@@ -9,9 +10,7 @@ import torch.distributed as dist
 
 
 def initialize(*, model, optimizer, config):
-    """Broadcast the parameters of rank 0 and return an engine, the optimizer, and nothing twice."""
-    for parameter in model.parameters():
-        dist.broadcast(parameter.detach(), 0)
+    """An engine that starts from rank 0's parameters, the optimizer, and nothing twice."""
     return Engine(model, optimizer, config), optimizer, None, None
 
 
@@ -27,7 +26,12 @@ class Engine(torch.nn.Module):
         self.is_managed = config.get("managed_gradient_accumulation", True)
         self.dtype = torch.float16 if config.get("communication_data_type") == "fp16" else torch.float32
         self.backwards = 0
+        self._broadcast_model()
         assert config["train_micro_batch_size_per_gpu"] > 0
+
+    def _broadcast_model(self):
+        for parameter in self.module.parameters():
+            dist.broadcast(parameter.detach(), 0)
 
     def forward(self, *arguments, **options):
         return self.module(*arguments, **options)
@@ -42,9 +46,12 @@ class Engine(torch.nn.Module):
         for parameter in (p for p in self.module.parameters() if p.requires_grad):
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            sent = parameter.grad.to(self.dtype)
-            dist.all_reduce(sent)
-            parameter.grad.copy_(sent / dist.get_world_size())
+            self.allreduce_bucket(parameter.grad)
+
+    def allreduce_bucket(self, gradient):
+        sent = gradient.to(self.dtype)
+        dist.all_reduce(sent)
+        gradient.copy_(sent / dist.get_world_size())
 
     def step(self):
         if self.is_managed and self.backwards % self.steps:

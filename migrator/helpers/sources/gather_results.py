@@ -2,13 +2,14 @@ from datetime import timedelta
 from typing import Callable
 
 import torch.distributed as dist
-from pyspark import cloudpickle
 
 
 def gather_results(function: Callable) -> Callable:
     """Make ``function`` return the list of what it returned on every rank."""
 
     def run(*args, **kwargs) -> list:
+        from pyspark import cloudpickle
+
         store, rank, size = next(dist.rendezvous("env://"))
         value = function(*args, **kwargs)
         store.set(f"rank {rank} has ended", "")
