@@ -21,6 +21,7 @@ from migrator.edits import Drop, Edit, Import, Insert, Remove, Replace, Template
 from migrator.layout import Span
 from migrator.registry import REGISTRY, Answer, FileAnswer, Rule, documentation_of
 from migrator.result import Class
+from migrator.textfiles import blocks
 from migrator.textfiles.document import Command, Document, TextEdit, Variable, Word, apply, reworded
 from migrator.textfiles.reading import commands_in
 from migrator.textfiles.surroundings import Moved, Script, Surroundings
@@ -65,6 +66,7 @@ __all__ = [
     "also_known_as",
     "answers_for",
     "apply",
+    "blocks",
     "children_of",
     "commands_in",
     "cst",

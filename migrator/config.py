@@ -11,6 +11,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 Gradients = Literal["auto", "ddp", "optimizer", "scope"]
 Target = Literal["auto", "ddp", "deepspeed", "ray"]
 Keras = Literal["auto", "2", "3"]
+Kubeflow = Literal["pytorchjob", "trainer"]
 Value = str | bool | int | tuple[str, ...]
 
 
@@ -30,6 +31,7 @@ class Settings:
     exclude: tuple[str, ...] = ()
     jobs: int = 0
     keras: Keras = "auto"
+    kubeflow: Kubeflow = "pytorchjob"
 
 
 def load_settings(start: Path) -> Settings:

@@ -371,7 +371,7 @@ class Editor:
         new = ast.parse(source, mode="eval").body
         if isinstance(holder, (cst.BooleanOperation, cst.IfExp)) and isinstance(new, (ast.Compare, ast.UnaryOp)):
             return False
-        return not isinstance(new, (ast.Call, ast.Name, ast.Attribute, ast.Constant, ast.Subscript))
+        return not isinstance(new, (ast.Call, ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Dict, ast.List))
 
     def removal(self, statement: Statement) -> Iterator[Splice]:
         span = self.layout.span(statement)

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrator.config import Settings
-from migrator.files import Found, display, explain, find, mentions_horovod, mentions_launcher, read, scan
+from migrator.files import (
+    Found,
+    display,
+    explain,
+    find,
+    mentions_horovod,
+    mentions_launcher,
+    mentions_submission,
+    read,
+    scan,
+)
 from migrator.result import Class, Diagnostic, FileResult, Result
 from migrator.textfiles.kinds import kind_of
 
@@ -31,7 +41,7 @@ def migrate(paths: Sequence[Path], settings: Settings, progress: Progress | None
     using: dict[Path, bytes] = {}
     left: list[Diagnostic] = []
     failed = [FileResult(display(problem.path), "failed", problem.reason) for problem in found.problems]
-    for path, data in scan(found.files):
+    for path, data in scan(found.files, mentions_submission):
         if isinstance(data, OSError):
             failed.append(FileResult(display(path), "failed", explain(data)))
         elif (finding := _left(display(path), data)) is not None:
@@ -54,7 +64,7 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
         from migrator.textfiles.migration import migrate_documents
         from migrator.textfiles.surroundings import Surroundings
 
-        joined = migrate_documents([(Path(name).absolute(), data)], Surroundings(), (), settings)
+        joined = migrate_documents([(Path(name).absolute(), data)], Surroundings(settings=settings), (), settings)
         return Result(joined.findings, joined.files, joined.programs)
     if (left := _left(name, data)) is not None:
         return Result(left, (FileResult(name, "unchanged", before=data, after=data),))
@@ -122,7 +132,7 @@ def _with_documents(
     from migrator.textfiles.surroundings import Surroundings
 
     moved = [_moved(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
-    surroundings = Surroundings(tuple(moved), found.files, _content)
+    surroundings = Surroundings(tuple(moved), found.files, _content, settings)
     joined = migrate_documents(documents, surroundings, programs, settings)
     return Result((*findings, *joined.findings), (*files, *joined.files), joined.programs)
 

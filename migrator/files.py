@@ -22,6 +22,8 @@ MENTIONS = re.compile(b"|".join((b"(?i:horovod)", *map(re.escape, _WORDS))))
 JOURNAL = ".hvd-migrate-journal.json"
 
 _PYTHON = (".py", ".pyw", ".ipynb")
+_MANIFESTS = (b"MPIJob", b"srun", b"process_count_per_instance", b"type: mpi", b"sagemaker_mpi_enabled")
+_SERVICES = (b"sagemaker", b"azure.ai.ml", b"azureml")
 _SKIPPED = frozenset(
     {
         *(".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".mypy_cache", ".eggs"),
@@ -109,7 +111,14 @@ def mentions_horovod(data: bytes) -> bool:
 
 def mentions_launcher(data: bytes) -> bool:
     """Whether a file beside the code names Horovod, or what starts its ranks."""
-    return mentions_horovod(data) or b"MPIJob" in data or b"srun" in data
+    return mentions_horovod(data) or any(word in data for word in _MANIFESTS)
+
+
+def mentions_submission(data: bytes) -> bool:
+    """Whether code names Horovod, or asks a service to start a script by MPI."""
+    if mentions_horovod(data):
+        return True
+    return any(word in data for word in _SERVICES) and b"mpi" in data.lower()
 
 
 def scan(

@@ -231,13 +231,17 @@ def _context(files: Iterable[Path], outside: Mapping[Path, set[Path]]) -> tuple[
     return tuple(sorted(set().union(*(outside.get(path, set()) for path in files))))
 
 
-_STARTS = re.compile(rb"horovodrun|mpirun|mpiexec")
+_STARTS = re.compile(rb"horovodrun|mpirun|mpiexec|sagemaker|azureml|azure\.ai\.ml")
 _SCRIPT = re.compile(rb"[\w./-]+\.py\b")
+_FOLDER = re.compile(rb"\b(?:source_dir|source_directory|code)\s*=\s*[\"']([\w./-]+)[\"']")
 
 
 def _started_files(path: Path, data: bytes) -> Iterator[Path]:
     """The scripts that a file names, if it names a launcher: it may start them."""
-    for name in set(_SCRIPT.findall(data)) if _STARTS.search(data) else ():
+    if not _STARTS.search(data):
+        return
+    folders = [b"", *(folder + b"/" for folder in set(_FOLDER.findall(data)))]
+    for name in {folder + script for script in _SCRIPT.findall(data) for folder in folders}:
         parts = name.decode("ascii", "ignore").removesuffix(".py").split("/")
         target = locate(path, ".".join(part for part in parts if part not in ("", ".", "..")), root_of_cached(path))
         if target is not None and target != path:

@@ -1,6 +1,6 @@
 """The fixtures, and a script that writes what the tool makes of them.
 
-A case is a folder under fixtures/ with ``before.py`` (or ``before.ipynb``, or ``before/``, a program of several files),
+A case is a folder under fixtures/ with ``before.py`` (or ``before.ipynb``, or ``before/``, several files of any kind),
 what becomes of it in ``after.py`` (or ``after.ipynb``, ``after/``; none where nothing is written) and, in
 ``findings.txt``, what the report says. ``settings.toml`` holds settings other than the defaults, ``wrong.txt`` says why
 the tool does not do yet what the case expects, which was then written by hand.
@@ -50,8 +50,8 @@ def files(case: Path, which: str) -> Files:
     """The files of a case ``before`` or ``after``, by the path that they have in a run."""
     folder = case / which
     if folder.is_dir():
-        paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
     single = (case / f"{which}{suffix}" for suffix in SUFFIXES)
     return {f"program{path.suffix}": path.read_bytes() for path in single if path.exists()}
 

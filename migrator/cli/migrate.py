@@ -71,6 +71,7 @@ def _in_existing_folder(context: click.Context, parameter: click.Parameter, valu
 @click.option("--target", type=click.Choice(["auto", "ddp", "deepspeed", "ray"]), help="What to migrate to.")
 @click.option("--gradients", type=click.Choice(["auto", "ddp", "optimizer", "scope"]), help="Who averages gradients.")
 @click.option("--keras", type=click.Choice(["auto", "2", "3"]), help="The Keras of programs that use TensorFlow.")
+@click.option("--kubeflow", type=click.Choice(["pytorchjob", "trainer"]), help="What an MPIJob of PyTorch becomes.")
 @click.option("--jobs", type=click.IntRange(min=0), metavar="N", help="Number of processes; 0 is one per core.")
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Format of the report.")
 @click.option(

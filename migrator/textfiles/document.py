@@ -85,12 +85,16 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a reader found; ``documents`` are those of YAML, ``problem`` and its offset say what it could not read."""
+    """What a reader found; ``documents`` are those of YAML, ``problem`` and its offset say what it could not read.
+
+    ``held`` are commands in manifests of a job, which the rule for that kind of job reads.
+    """
 
     commands: tuple[Command, ...] = ()
     variables: tuple[Variable, ...] = ()
     documents: tuple[Node, ...] = ()
     problem: tuple[int, str] | None = None
+    held: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

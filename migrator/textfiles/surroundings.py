@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from migrator.config import Settings
 from migrator.files import display, mentions_horovod
 from migrator.program import imported_files, imported_modules, root_of_cached
 from migrator.result import ProgramStatus
@@ -47,11 +48,12 @@ class Script:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The programs of the run, every Python file that it found, and how to read one."""
+    """The programs of the run, every Python file that it found, how to read one, and the settings."""
 
     programs: tuple[Moved, ...] = ()
     files: tuple[Path, ...] = ()
     read: Callable[[Path], bytes | None] = field(default=lambda path: None)
+    settings: Settings = field(default_factory=Settings)
 
     def script(
         self, document: Path, name: str, *, is_module: bool = False, folders: Sequence[str] = ()

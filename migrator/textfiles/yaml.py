@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from migrator.layout import Span
+from migrator.textfiles.blocks import walk
 from migrator.textfiles.document import Command, Form, Parts, Variable, Word
 from migrator.textfiles.shell import commands, shell_in_words, variables
 from migrator.textfiles.syntax import TEMPLATE, Tree, parse
 
 _WORTH = re.compile(r"horovod|mpirun|mpiexec|hvd", re.IGNORECASE)
 _STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
+_LINE_OF_TEMPLATES = re.compile(r"^[ \t]*(?:\{\{[^\n]*?\}\}[ \t]*)+$", re.MULTILINE)
 _SAFE = re.compile(r"-{0,2}[A-Za-z_./][\w./:=+-]*")
 
 
@@ -30,9 +33,15 @@ def read_yaml(text: str) -> Parts:
     except (RecursionError, ValueError) as error:
         return Parts(problem=(0, f"not valid YAML: {error}"))
     found: list[Command] = []
+    held: list[Command] = []
     set_there: list[Variable] = []
     for document in documents:
+        jobs = {id(part) for node in walk(document) if is_mpi_job(node) for part in walk(node)}
         for node in _nodes(document):
+            if id(node) in jobs:
+                if isinstance(node, ScalarNode) and (shell := _shell(text, node)) is not None:
+                    held += commands(shell, outer=node.style if node.style in ("'", '"') else "")
+                continue
             if isinstance(node, SequenceNode) and (command := command_of(text, node)) is not None:
                 found += (command, *shell_in_words(text, command))
             elif isinstance(node, ScalarNode) and (shell := _shell(text, node)) is not None:
@@ -40,14 +49,24 @@ def read_yaml(text: str) -> Parts:
                 set_there += variables(shell)
             elif isinstance(node, MappingNode):
                 set_there += _variables(text, node)
-    return Parts(tuple(found), tuple(set_there), documents=tuple(documents))
+    return Parts(tuple(found), tuple(set_there), tuple(documents), held=tuple(held))
 
 
 def compose(text: str) -> list[Node]:
     """The documents of a YAML text as nodes. Raises YAMLError, RecursionError or ValueError."""
     masked = _STATEMENT.sub(lambda match: " " * len(match[0]), text)
+    masked = _LINE_OF_TEMPLATES.sub(lambda match: " " * len(match[0]), masked)
     masked = TEMPLATE.sub(lambda match: "_" * len(match[0]), masked)
-    return [node for node in YAML(typ="rt", pure=True).compose_all(masked) if node is not None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReusedAnchorWarning)
+        return [node for node in YAML(typ="rt", pure=True).compose_all(masked) if node is not None]
+
+
+def is_mpi_job(node: Node) -> bool:
+    """Whether a mapping is a manifest of an MPIJob, whose own rule reads what is in it."""
+    if not isinstance(node, MappingNode):
+        return False
+    return any(key.value == "kind" and value.value == "MPIJob" for key, value in node.value)
 
 
 def span_of(node: Node) -> Span:

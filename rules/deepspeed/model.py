@@ -68,7 +68,7 @@ class Model:
         if dotted_name(node) != dotted_name(self.node):
             return False
         if isinstance(node, cst.Attribute):
-            return _class_around(node, module) is _class_around(self.node, module)
+            return class_around(node, module) is class_around(self.node, module)
         return module.index.scope_of(node).home(node.value) is self.home
 
     def parameter(
@@ -93,7 +93,8 @@ class Model:
         return Parameter(definition, node.value, tuple(places))
 
 
-def _class_around(node: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+def class_around(node: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+    """The class whose code ``node`` is; None outside of one."""
     return next((holder for holder in module.index.ancestors(node) if isinstance(holder, cst.ClassDef)), None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from migrator.api import Module, Site, Template, cst, definition_of, dotted_name
 
 from ..values import possible_values
+from .model import class_around, function_of
 
 MAX_DEPTH = 3
 
@@ -37,6 +38,9 @@ def is_visible(node: cst.BaseExpression, module: Module, wrap: Site) -> bool:
     root = dotted_name(node).partition(".")[0]
     if not root or module is not wrap.module:
         return False
+    if root == "self":
+        name = dotted_name(node).partition(".")[2].partition(".")[0]
+        return _is_stored(name, node, wrap)
     index = module.index
     home = index.scope_of(node).home(root)
     if home is None or wrap.scope.home(root) is not home:
@@ -48,3 +52,14 @@ def is_visible(node: cst.BaseExpression, module: Module, wrap: Site) -> bool:
         and all(index.before(b.node, wrap.target) for b in here)
         and (len(here) <= 1 or root != dotted_name(node))
     )
+
+
+def _is_stored(name: str, node: cst.CSTNode, wrap: Site) -> bool:
+    """Whether ``self`` has the attribute ``name`` from the function of ``wrap``, and from before it, alone."""
+    module, index = wrap.module, wrap.module.index
+    if class_around(node, module) is not class_around(wrap.target, module):
+        return False
+    targets = [n for n in index.attributes[name] if isinstance(index.parent(n), (cst.AssignTarget, cst.AnnAssign))]
+    function = function_of(wrap.target, module)
+    is_ours = all(function_of(n, module) is function and index.before(n, wrap.target) for n in targets)
+    return bool(targets) and is_ours

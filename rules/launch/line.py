@@ -190,6 +190,14 @@ def alone(line: Line) -> Translation:
     return Translation((*head, *started.options, *started.program), _environment(line), tuple(_dropped(line)))
 
 
+def in_pod(line: Line, launcher: str) -> Translation:
+    """The line in each pod of a job, whose operator tells torchrun or TensorFlow of the others."""
+    if launcher == "torchrun":
+        head, program = _program(line.started)
+        return Translation((*(head or ["torchrun"]), *program), _environment(line), tuple(_dropped(line)))
+    return alone(line)
+
+
 def _hosts(line: Line) -> tuple[list[str], Word | str]:
     """The hosts, none where only this machine is meant, and the ranks of each as they are written."""
     for name in ELASTIC:
