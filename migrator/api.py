@@ -22,8 +22,10 @@ from migrator.layout import Span
 from migrator.registry import REGISTRY, Answer, FileAnswer, Rule, documentation_of
 from migrator.result import Class
 from migrator.textfiles import blocks
-from migrator.textfiles.document import Command, Document, TextEdit, Variable, Word, apply, reworded
+from migrator.textfiles.dependencies import Dependency, DependencyList, allows_from, distribution_of, extras_of
+from migrator.textfiles.document import Command, Document, Expansion, TextEdit, Variable, Word, apply, reworded
 from migrator.textfiles.reading import commands_in
+from migrator.textfiles.rows import Row, whole_lines
 from migrator.textfiles.surroundings import Moved, Script, Surroundings
 
 __all__ = [
@@ -32,9 +34,12 @@ __all__ = [
     "Command",
     "Context",
     "Definition",
+    "Dependency",
+    "DependencyList",
     "Document",
     "Drop",
     "Edit",
+    "Expansion",
     "Finding",
     "Helper",
     "Import",
@@ -50,6 +55,7 @@ __all__ = [
     "RefusalError",
     "Remove",
     "Replace",
+    "Row",
     "Scope",
     "Script",
     "Shell",
@@ -63,6 +69,7 @@ __all__ = [
     "Unwrap",
     "Variable",
     "Word",
+    "allows_from",
     "also_known_as",
     "answers_for",
     "apply",
@@ -71,13 +78,16 @@ __all__ = [
     "commands_in",
     "cst",
     "definition_of",
+    "distribution_of",
     "dotted_name",
     "expression",
+    "extras_of",
     "file_rule",
     "parameter_of",
     "planner",
     "reworded",
     "rule",
+    "whole_lines",
 ]
 
 T = TypeVar("T")

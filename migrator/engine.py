@@ -20,6 +20,7 @@ from migrator.files import (
     read,
     scan,
 )
+from migrator.notices import STRING
 from migrator.result import Class, Diagnostic, FileResult, Result
 from migrator.textfiles.kinds import kind_of
 
@@ -60,7 +61,7 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
     """Migrate one file given as bytes; nothing else is read."""
     if not mentions_launcher(data):
         return Result(files=(FileResult(name, "unchanged", before=data, after=data),))
-    if kind_of(name):
+    if kind_of(name) and not (kind_of(name) == "setup.py" and b"import horovod" in data):
         from migrator.textfiles.migration import migrate_documents
         from migrator.textfiles.surroundings import Surroundings
 
@@ -126,15 +127,32 @@ def _with_documents(
             failed.append(FileResult(display(path), "failed", explain(data)))
         else:
             documents.append((path, data))
+    scripts = dict(_setup_scripts(jobs, outcomes))
+    own = set(map(display, scripts))
+    findings = [finding for finding in findings if not (finding.rule == STRING and finding.path in own)]
+    programs = [program for program in programs if not own.issuperset(program.files)]
+    documents += scripts.items()
     if not documents:
         return Result(tuple(findings), tuple(files), tuple(programs))
     from migrator.textfiles.migration import migrate_documents
     from migrator.textfiles.surroundings import Surroundings
 
     moved = [_moved(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
-    surroundings = Surroundings(tuple(moved), found.files, _content, settings)
+    programs_of_code = tuple(program for program in moved if not program.files <= scripts.keys())
+    surroundings = Surroundings(programs_of_code, found.files, _content, settings)
     joined = migrate_documents(documents, surroundings, programs, settings)
     return Result((*findings, *joined.findings), (*files, *joined.files), joined.programs)
+
+
+def _setup_scripts(jobs: Sequence[list[Input]], outcomes: Sequence[Outcome]) -> Iterator[tuple[Path, bytes]]:
+    """The scripts that say what is installed; one that uses Horovod itself is a program like others."""
+    changed = {file.path for outcome in outcomes for file in outcome.files if file.status != "unchanged"}
+    for given in (given for job in jobs for given in job):
+        is_script = kind_of(given.file.name) == "setup.py" and (
+            b"setuptools" in given.data or b"distutils" in given.data
+        )
+        if is_script and given.is_given and given.path not in changed:
+            yield given.file, given.data
 
 
 def _moved(job: Sequence[Input], outcome: Outcome) -> Moved:

@@ -48,7 +48,8 @@ def test_fixture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if not path.endswith(".py"):
             continue
         old, new = decode(path, before.get(path, b"")).text, decode(path, data).text
-        assert all(comment.startswith(("# type:", "# MAGIC")) for comment in comments(old) - comments(new))
+        lost = comments(old) - comments(new) if not path.endswith("setup.py") else set()
+        assert all(comment.startswith(("# type:", "# MAGIC")) for comment in lost)
         libcst.parse_module(new)
 
 

@@ -15,6 +15,10 @@ from migrator.textfiles.kinds import Kind
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
+    from migrator.textfiles.dependencies import DependencyList
+    from migrator.textfiles.rows import Row
+    from migrator.textfiles.syntax import Place
+
 
 @dataclass(frozen=True)
 class TextEdit:
@@ -58,7 +62,8 @@ class Form:
 class Command:
     """A command: its words, the variables that are set for it alone, and the command in whose words it stands.
 
-    ``is_editable`` is false where the place is only shown to people, or could not be parsed.
+    ``is_editable`` is false where the place is only shown to people, or could not be parsed; ``place`` is the command
+    in the shell that it is part of.
     """
 
     words: tuple[Word, ...]
@@ -66,6 +71,7 @@ class Command:
     assignments: tuple[Word, ...] = ()
     within: Command | None = None
     is_editable: bool = True
+    place: Place | None = None
 
     @property
     def span(self) -> Span:
@@ -73,14 +79,30 @@ class Command:
         return Span(self.words[0].span.start, self.words[-1].span.end)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable:
-    """A variable of the environment that a file sets; ``statement`` is what goes with it when it goes."""
+    """A variable of the environment that a file sets; ``statement`` is what goes with it when it goes.
+
+    ``row`` has it as one of several that are set together, ``holders`` what is left without use when all of them go,
+    each with its own row; ``place`` is its statement in the shell, where that can go.
+    """
 
     name: str
     value: str
     span: Span
     statement: Span
+    row: tuple[Row, int] | None = None
+    holders: tuple[tuple[Row, int], ...] = ()
+    place: Place | None = None
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A place where the shell puts in the value of a variable; ``span`` is its name there."""
+
+    name: str
+    span: Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +114,8 @@ class Parts:
 
     commands: tuple[Command, ...] = ()
     variables: tuple[Variable, ...] = ()
+    expansions: tuple[Expansion, ...] = ()
+    dependencies: tuple[DependencyList, ...] = ()
     documents: tuple[Node, ...] = ()
     problem: tuple[int, str] | None = None
     held: tuple[Command, ...] = ()
@@ -111,6 +135,13 @@ class Document:
     def parts(self) -> Parts:
         """What its reader found in it."""
         return self.read(self.text)
+
+    def without(self, statements: Iterable[Command | Variable]) -> tuple[tuple[TextEdit, frozenset[int]], ...]:
+        """The edits that take statements out of shell, each with the identities of the nodes that it is for."""
+        from migrator.textfiles.statements import without
+
+        listed = [(each.place, each.within if isinstance(each, Command) else None) for each in statements]
+        return tuple(without((place, within) for place, within in listed if place is not None))
 
     def line_of(self, span: Span) -> Span:
         """The whole lines that ``span`` touches, with the end of the last."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 Kind = Literal[
-    "conda", "dockerfile", "lock", "makefile", "markdown", "pipfile", "prose", "pyproject", "requirements", "setup.cfg",
-    "shell", "yaml",
+    "dockerfile", "lock", "makefile", "markdown", "pipfile", "prose", "pyproject", "requirements", "setup.cfg",
+    "setup.py", "shell", "yaml",
 ]  # fmt: skip
 
 _BY_NAME: dict[str, Kind] = {
@@ -15,20 +16,25 @@ _BY_NAME: dict[str, Kind] = {
     "pipfile": "pipfile",
     "pyproject.toml": "pyproject",
     "setup.cfg": "setup.cfg",
+    "tox.ini": "setup.cfg",
+    "setup.py": "setup.py",
     "pipfile.lock": "lock",
     "poetry.lock": "lock",
     "uv.lock": "lock",
     "pdm.lock": "lock",
+    "pixi.lock": "lock",
+    "pylock.toml": "lock",
+    "conda-lock.yml": "lock",
 }
 _BY_EXTENSION: dict[str, Kind] = {
     **dict.fromkeys(("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "lsf"), "shell"),
     **dict.fromkeys(("mk", "mak"), "makefile"),
     **dict.fromkeys(("yml", "yaml"), "yaml"),
     **dict.fromkeys(("md", "markdown"), "markdown"),
-    **dict.fromkeys(("rst", "toml", "cfg", "ini", "txt"), "prose"),
+    **dict.fromkeys(("rst", "toml", "cfg", "ini", "txt", "in"), "prose"),
     "dockerfile": "dockerfile",
 }
-_OF_REQUIREMENTS = ("requirement", "constraint", "reqs")
+_OF_REQUIREMENTS = ("requirement", "constraint", "reqs", "requires", "dependencies")
 
 
 def kind_of(name: str) -> Kind | None:
@@ -42,3 +48,10 @@ def kind_of(name: str) -> Kind | None:
     if extension in ("txt", "in") and any(part in low for part in _OF_REQUIREMENTS):
         return "requirements"
     return _BY_EXTENSION.get(extension)
+
+
+def kind_of_path(path: Path) -> Kind | None:
+    """The kind of a file, which the folder may tell: ``requirements/base.txt`` holds requirements."""
+    kind = kind_of(path.name)
+    is_list = path.suffix in (".txt", ".in") and any(part in path.parent.name.lower() for part in _OF_REQUIREMENTS)
+    return "requirements" if kind == "prose" and is_list else kind

@@ -18,13 +18,13 @@ from migrator.registry import FileAnswer, Registry, Rule, load_rules
 from migrator.result import Diagnostic, FileResult, ProgramResult
 from migrator.source import Source, SourceError, decode_text, encode
 from migrator.textfiles.document import Document, apply
-from migrator.textfiles.kinds import kind_of
+from migrator.textfiles.kinds import kind_of_path
 from migrator.textfiles.reading import reader
 from migrator.textfiles.surroundings import Moved, Surroundings
 
 LAUNCHER = "launch_workers.py"
 _IGNORE = re.compile(r"hvd:\s*ignore\[([^\]]*)\]")
-_NAMED = re.compile(r"horovod|\bhvd\.|HorovodRunner|OMPI_COMM_WORLD_", re.IGNORECASE)
+_NAMED = re.compile(r"horovodrun|horovod|\bhvd\.|HorovodRunner|OMPI_COMM_WORLD_", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,15 @@ def _program(outcome: _Outcome, by_name: Mapping[str, ProgramResult]) -> Program
 
 def _migrate(file: Path, data: bytes, surroundings: Surroundings, settings: Settings) -> _Outcome:
     """Migrate one file; never raises for what is in it."""
-    path, kind = display(file), kind_of(file.name)
+    path, kind = display(file), kind_of_path(file)
     try:
         source = decode_text(path, data)
         document = Document(path, file, kind or "prose", source.text, reader(kind or "prose"))
         answers = list(_ask(document, surroundings, load_rules(), settings))
-        after = encode(source, apply(source.text, (edit for answer in answers for edit in answer.finding.edits)))
+        text = apply(source.text, (edit for answer in answers for edit in answer.finding.edits))
+        if text != source.text and document.parts.problem is None and (problem := document.read(text).problem):
+            raise ValueError(f"the result could not be read: {problem[1]}")
+        after = encode(source, text)
     except SourceError as error:
         return _left(path, data, error.line, error.reason)
     except (ValueError, RecursionError) as error:
@@ -104,18 +107,35 @@ def _migrate(file: Path, data: bytes, surroundings: Surroundings, settings: Sett
 
 def _ask(document: Document, surroundings: Surroundings, registry: Registry, settings: Settings) -> Iterator[_Answer]:
     """What the rules say; where none says anything of a file that names Horovod, that it does."""
-    said = False
+    said: list[Span] = []
     for rule, answer in registry.of_files:
         for finding in _answers(rule, answer, document, surroundings):
-            said = True
+            said += (finding.span, *(edit.span for edit in finding.edits))
             if not is_selected(settings, rule.id):
                 message = f"stays: {rule.id} is not selected"
                 finding = TextFinding(finding.span, "blocked", message)
             yield _Answer(rule.id, finding)
-    match = _NAMED.search(document.text)
-    if not said and match is not None:
-        message = "the text names Horovod: it is left as it is"
-        yield _Answer(notices.OTHER_KIND, TextFinding(Span(*match.span()), "note", message))
+    lines = [document.line_of(Span(span.start, max(span.start, span.end - 1))) for span in said]
+    yield from _left_over(document, lines)
+
+
+def _left_over(document: Document, lines: Sequence[Span]) -> Iterator[_Answer]:
+    """The first place that names Horovod and of which nothing was said, and every one that starts ranks."""
+    is_said = False
+    for match in _NAMED.finditer(document.text):
+        line = document.text[match.start() :].partition("\n")[0]
+        starts = line.startswith("horovodrun") and document.kind not in ("markdown", "prose")
+        if (starts or not is_said) and _is_left(document, match.start(), lines):
+            is_said = True
+            message = "the text names Horovod: it is left as it is"
+            yield _Answer(notices.OTHER_KIND, TextFinding(Span(*match.span()), "review" if starts else "note", message))
+
+
+def _is_left(document: Document, place: int, lines: Sequence[Span]) -> bool:
+    """Whether nothing was said of the line of a place; of comments, only where nothing was said at all."""
+    start = document.text.rfind("\n", 0, place) + 1
+    is_comment = document.text[start:place].lstrip().startswith("#")
+    return not lines or not (is_comment or any(line.start <= place < line.end for line in lines))
 
 
 def _answers(rule: Rule, answer: FileAnswer, document: Document, surroundings: Surroundings) -> Iterable[TextFinding]:

@@ -12,6 +12,11 @@ _READERS: dict[Kind, str] = {
     "dockerfile": "dockerfile.read_dockerfile",
     "makefile": "makefile.read_makefile",
     "markdown": "markdown.read_markdown",
+    "pipfile": "toml.read_pipfile",
+    "pyproject": "toml.read_pyproject",
+    "requirements": "requirements.read_requirements",
+    "setup.cfg": "setup_cfg.read_setup_cfg",
+    "setup.py": "setup_script.read_setup_script",
     "shell": "shell.read_shell",
     "yaml": "yaml.read_yaml",
 }

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import tree_sitter
 
 from migrator.layout import Span
-from migrator.textfiles.document import Command, Form, Parts, Variable, Word
-from migrator.textfiles.syntax import Tree, parse
+from migrator.textfiles.document import Command, Expansion, Form, Parts, Variable, Word
+from migrator.textfiles.rows import Row
+from migrator.textfiles.syntax import Place, Tree, parse
 
 _PLAIN = ("word", "number", "string_content", "command_name", "variable_name")
 _ESCAPE = {"word": re.compile(r"\\(.)", re.DOTALL), "string_content": re.compile(r'\\([\\"$`])')}
@@ -18,7 +19,7 @@ _ESCAPE = {"word": re.compile(r"\\(.)", re.DOTALL), "string_content": re.compile
 def read_shell(text: str) -> Parts:
     """The parts of a shell script."""
     tree = parse("bash", text)
-    return Parts(tuple(commands(tree)), tuple(variables(tree)))
+    return Parts(tuple(commands(tree)), tuple(variables(tree)), tuple(expansions(tree)))
 
 
 def shell_in(text: str, span: Span, *, outer: str = "", within: Command | None = None) -> tuple[Command, ...]:
@@ -56,7 +57,7 @@ def _command(tree: Tree, node: tree_sitter.Node, form: Form, within: Command | N
         return None
     words = tuple(word(tree, each) for each in (name, *node.children_by_field_name("argument")))
     set_here = tuple(word(tree, each) for each in node.children if each.type == "variable_assignment")
-    return Command(words, form, set_here, within, is_editable=not node.has_error)
+    return Command(words, form, set_here, within, not node.has_error, Place(tree, node))
 
 
 def _inside(tree: Tree, node: tree_sitter.Node, within: Command | None) -> Iterator[Command]:
@@ -104,17 +105,35 @@ def _pieces(tree: Tree, node: tree_sitter.Node) -> Iterator[tuple[str, bool]]:
 def variables(tree: Tree) -> Iterator[Variable]:
     """The variables that a script sets, for itself or for one command."""
     for node in tree.walk():
+        if node.type == "heredoc_body":
+            yield from variables(parse("bash", tree.text, tree.span(node)))
         if node.type != "variable_assignment":
             continue
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None:
             known = "".join(text for text, _ in _pieces(tree, value)) if value is not None else ""
-            yield Variable(tree.source(name), known, tree.span(node), tree.span(_statement(node)))
+            yield _variable(tree, node, tree.source(name), known)
 
 
-def _statement(node: tree_sitter.Node) -> tree_sitter.Node:
-    """What goes when the assignment goes: an ``export`` with nothing else to say goes too."""
+def _variable(tree: Tree, node: tree_sitter.Node, name: str, value: str) -> Variable:
+    """A variable with what goes when it goes: an ``export`` with nothing else to say goes too."""
     holder = node.parent
-    if holder is not None and holder.type == "declaration_command" and len(holder.named_children) == 1:
-        return holder
-    return node
+    span = tree.span(node)
+    if holder is not None and holder.type == "command" and node.next_sibling is not None:
+        statement = Span(span.start, tree.span(node.next_sibling).start)
+        return Variable(name, value, span, statement, is_prefix=True)
+    if holder is None or holder.type not in ("declaration_command", "variable_assignments"):
+        return Variable(name, value, span, span, place=Place(tree, node))
+    siblings = [
+        child for child in holder.named_children if child.type in ("variable_assignment", "variable_name", "word")
+    ]
+    row = Row(tuple(map(tree.span, siblings)), "")
+    statement = tree.span(holder) if len(siblings) == 1 else span
+    return Variable(name, value, span, statement, (row, siblings.index(node)), (), Place(tree, holder))
+
+
+def expansions(tree: Tree) -> Iterator[Expansion]:
+    """Where the values of variables are put in."""
+    for node in tree.walk():
+        if node.type == "variable_name" and node.parent is not None and node.parent.type.endswith("expansion"):
+            yield Expansion(tree.source(node), tree.span(node))

@@ -27,13 +27,19 @@ _GRAMMARS: dict[str, Callable[[], object]] = {
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A part of a text, parsed; ``text`` is the whole, ``masked`` the part with its templates made into words."""
+    """A part of a text, parsed; ``text`` is the whole, ``masked`` the part with its templates made into words.
+
+    ``holder`` is what goes with all of it, where that can go: the instruction of a Dockerfile, a line of a recipe;
+    ``nothing`` is written for all of it otherwise.
+    """
 
     text: str
     start: int
     masked: str
     root: tree_sitter.Node
     starts: tuple[int, ...] = ()
+    holder: Span | None = None
+    nothing: str = ":"
 
     def span(self, node: tree_sitter.Node) -> Span:
         """Where ``node`` stands in the whole text."""
@@ -59,6 +65,36 @@ class Tree:
 
     def _offset(self, byte: int) -> int:
         return bisect_right(self.starts, byte) - 1 if self.starts else byte
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A node of a tree."""
+
+    tree: Tree
+    node: tree_sitter.Node
+
+    @property
+    def id(self) -> int:
+        """The identity of the node, whatever object stands for it."""
+        return self.node.id
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return self.tree.span(self.node)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether nothing asks for its output, and nothing but ``&&`` for how it ended."""
+        node = self.node
+        while (holder := node.parent) is not None and holder.type in ("list", "redirected_statement"):
+            if any(child.type == "||" for child in holder.children):
+                return False
+            node = holder
+        before = node.prev_sibling
+        asked = before is not None and before.type in ("if", "while", "until", "elif", "!")
+        return holder is None or not (asked or holder.type in ("command_substitution", "pipeline", "negated_command"))
 
 
 def parse(grammar: str, text: str, span: Span | None = None) -> Tree:

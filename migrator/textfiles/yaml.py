@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import ReusedAnchorWarning, YAMLError
@@ -13,13 +14,26 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from migrator.layout import Span
 from migrator.textfiles.blocks import walk
-from migrator.textfiles.document import Command, Form, Parts, Variable, Word
-from migrator.textfiles.shell import commands, shell_in_words, variables
+from migrator.textfiles.dependencies import DependencyList, Style, dependency
+from migrator.textfiles.document import Command, Expansion, Form, Parts, Variable, Word
+from migrator.textfiles.rows import Row
+from migrator.textfiles.shell import commands, expansions, shell_in_words, variables
 from migrator.textfiles.syntax import TEMPLATE, Tree, parse
 
 _WORTH = re.compile(r"horovod|mpirun|mpiexec|hvd", re.IGNORECASE)
 _STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 _LINE_OF_TEMPLATES = re.compile(r"^[ \t]*(?:\{\{[^\n]*?\}\}[ \t]*)+$", re.MULTILINE)
+_OF_CONDA = ("dependencies", "conda_dependencies", "run", "host", "build")
+_LISTS = (
+    *("pip", "pip_packages", "additional_dependencies", "requirements", "packages", "install_requires"),
+    *("build_dependencies", "pip_dependencies", "pypi_dependencies", "python_packages"),
+    *_OF_CONDA,
+)
+_OF_STEPS = {"name", "run", "script", "bash", "displayName", "shell", "env", "if", "working-directory"}
+_OF_SHELL = ("run", "script", "bash", "command")
+_NAMES = ("name", "displayName", "label", "description", "title", "id", "image", "uses", "if", "key")
+_OF_VARIABLES = ("environment", "env", "variables", "args")
+_SETTING = re.compile(r"[A-Za-z_]\w*(=|$)")
 _SAFE = re.compile(r"-{0,2}[A-Za-z_./][\w./:=+-]*")
 
 
@@ -35,8 +49,11 @@ def read_yaml(text: str) -> Parts:
     found: list[Command] = []
     held: list[Command] = []
     set_there: list[Variable] = []
+    used: list[Expansion] = []
+    listed: list[DependencyList] = []
     for document in documents:
         jobs = {id(part) for node in walk(document) if is_mpi_job(node) for part in walk(node)}
+        holders, owners = _holders(text, document), _owners(document)
         for node in _nodes(document):
             if id(node) in jobs:
                 if isinstance(node, ScalarNode) and (shell := _shell(text, node)) is not None:
@@ -44,12 +61,25 @@ def read_yaml(text: str) -> Parts:
                 continue
             if isinstance(node, SequenceNode) and (command := command_of(text, node)) is not None:
                 found += (command, *shell_in_words(text, command))
+            elif isinstance(node, ScalarNode) and _key(node, owners) in _NAMES:
+                continue
             elif isinstance(node, ScalarNode) and (shell := _shell(text, node)) is not None:
-                found += commands(shell, outer=node.style if node.style in ("'", '"') else "")
-                set_there += variables(shell)
+                shell = replace(shell, holder=_step(text, node, owners, holders), nothing=":" if node.style else '":"')
+                inside = tuple(commands(shell, outer=node.style if node.style in ("'", '"') else ""))
+                found += inside
+                set_there += variables(shell) if inside else ()
+                used += expansions(shell)
             elif isinstance(node, MappingNode):
-                set_there += _variables(text, node)
-    return Parts(tuple(found), tuple(set_there), tuple(documents), held=tuple(held))
+                set_there += _variables(text, node, holders)
+                listed += _dependencies(text, node, holders)
+    return Parts(
+        tuple(found),
+        tuple(set_there),
+        expansions=tuple(used),
+        dependencies=tuple(listed),
+        documents=tuple(documents),
+        held=tuple(held),
+    )
 
 
 def compose(text: str) -> list[Node]:
@@ -139,17 +169,113 @@ def _shell(text: str, node: ScalarNode) -> Tree | None:
     return Tree(text, shell.start, shell.masked, shell.root, shell.starts)
 
 
-def _variables(text: str, node: MappingNode) -> Iterator[Variable]:
+Holders = Mapping[int, tuple[Row, int]]
+
+
+def _owners(document: Node) -> dict[int, MappingNode]:
+    """For each value of a mapping, the mapping."""
+    mappings = (node for node in _nodes(document) if isinstance(node, MappingNode))
+    return {id(value): mapping for mapping in mappings for _, value in mapping.value}
+
+
+def _holders(text: str, document: Node) -> Holders:
+    """For each value of a mapping or item of a list, the row that it stands in."""
+    found: dict[int, tuple[Row, int]] = {}
+    for node in _nodes(document):
+        if isinstance(node, MappingNode):
+            row = Row(tuple(Span(key.start_mark.index, _end(text, value)) for key, value in node.value))
+            found |= {id(value): (row, index) for index, (_, value) in enumerate(node.value)}
+        elif isinstance(node, SequenceNode):
+            row = Row(tuple(_item(text, item, is_flow=bool(node.flow_style)) for item in node.value))
+            found |= {id(item): (row, index) for index, item in enumerate(node.value)}
+    return found
+
+
+def _key(node: ScalarNode, owners: Mapping[int, MappingNode]) -> str:
+    """The key of a value."""
+    mapping = owners.get(id(node))
+    pairs = mapping.value if mapping is not None else ()
+    return next((str(key.value) for key, value in pairs if value is node and isinstance(key, ScalarNode)), "")
+
+
+def _step(text: str, node: ScalarNode, owners: Mapping[int, MappingNode], holders: Holders) -> Span | None:
+    """The item of a list that goes with a text of shell: the text itself, or a step that does nothing else."""
+    place = holders.get(id(node))
+    if place is None:
+        return None
+    mapping = owners.get(id(node))
+    if mapping is not None:
+        keys = {str(key.value) for key, _ in mapping.value}
+        is_step = keys <= _OF_STEPS and _key(node, owners) in _OF_SHELL
+        place = holders.get(id(mapping)) if is_step else None
+    span = place[0].items[place[1]] if place is not None and len(place[0].items) > 1 else None
+    return span if span is not None and text.startswith("-", span.start) else None
+
+
+def _end(text: str, node: Node) -> int:
+    """Where the last character of a node stands, which of a block ends before what follows it."""
+    if isinstance(node, ScalarNode) and node.style in ("|", ">"):
+        return int(node.start_mark.index) + len(text[node.start_mark.index : node.end_mark.index].rstrip())
+    if isinstance(node, (MappingNode, SequenceNode)) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(text, last[1] if isinstance(node, MappingNode) else last)
+    return int(node.end_mark.index)
+
+
+def _item(text: str, node: Node, *, is_flow: bool) -> Span:
+    """An item of a list, with the dash before it."""
+    start = int(node.start_mark.index)
+    return Span(start if is_flow else text.rfind("-", 0, start), _end(text, node))
+
+
+def _dependencies(text: str, node: MappingNode, holders: Holders) -> Iterator[DependencyList]:
+    """What the lists of conda, of pip within them, and of those who take the same ask for."""
+    for key, value in node.value:
+        name = str(key.value) if isinstance(key, ScalarNode) else ""
+        if name not in _LISTS or not isinstance(value, SequenceNode):
+            continue
+        asked = tuple(
+            dependency(str(item.value) if isinstance(item, ScalarNode) else "", span_of(item)) for item in value.value
+        )
+        row = holders[id(value.value[0])][0] if value.value else Row(())
+        entry = holders.get(id(value))
+        if entry is not None and len(entry[0].items) == 1 and id(node) in holders:
+            entry = holders[id(node)]
+        quoted = json.dumps if value.flow_style else (lambda new: f"- {new}")
+        style: Style = "conda" if name in _OF_CONDA else "pip"
+        is_part = name == "pip" or name == "additional_dependencies"
+        yield DependencyList(name, style, asked, row, quoted, entry if is_part else None, bool(value.flow_style))
+
+
+def _variables(text: str, node: MappingNode, holders: Holders) -> Iterator[Variable]:
     """What a mapping sets of Horovod's variables: ``NAME: value``, or ``name: NAME`` with ``value: value``."""
     pairs = [(key, value) for key, value in node.value if isinstance(key, ScalarNode)]
     by_name = {str(key.value): value for key, value in pairs}
-    named = by_name.get("name")
-    if isinstance(named, ScalarNode) and "value" in by_name:
+    named, above = by_name.get("name"), holders.get(id(node))
+    over = (above,) if above is not None else ()
+    if isinstance(named, ScalarNode) and "value" in by_name and above is not None:
         value = by_name["value"]
         known = str(value.value) if isinstance(value, ScalarNode) else ""
-        yield Variable(str(named.value), known, span_of(named), span_of(node))
+        yield Variable(str(named.value), known, span_of(named), span_of(node), above, _over(holders, above))
     for key, value in pairs:
-        if key.value.isupper() and isinstance(value, ScalarNode):
-            yield Variable(
-                str(key.value), str(value.value), span_of(key), Span(key.start_mark.index, value.end_mark.index)
-            )
+        if str(key.value).isupper() and isinstance(value, ScalarNode):
+            span = Span(key.start_mark.index, value.end_mark.index)
+            yield Variable(str(key.value), str(value.value), span_of(key), span, holders[id(value)], over)
+        elif key.value in _OF_VARIABLES and isinstance(value, SequenceNode):
+            yield from _listed_variables(value, holders)
+
+
+def _listed_variables(node: SequenceNode, holders: Holders) -> Iterator[Variable]:
+    """What a list of ``NAME=value`` sets, as compose files have them."""
+    over = (holders[id(node)],) if id(node) in holders and not node.flow_style else ()
+    if all(isinstance(item, ScalarNode) and _SETTING.match(str(item.value)) for item in node.value):
+        for item in node.value:
+            name, _, value = str(item.value).partition("=")
+            yield Variable(name, value, span_of(item), span_of(item), holders[id(item)], over)
+
+
+def _over(holders: Holders, place: tuple[Row, int]) -> tuple[tuple[Row, int], ...]:
+    """The pair whose value is the list that ``place`` is in."""
+    start = min(span.start for span in place[0].items)
+    found = [held for held in holders.values() if held[0].items[held[1]].start < start <= held[0].items[held[1]].end]
+    return tuple(sorted(found, key=lambda held: held[0].items[held[1]].start)[-1:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from migrator.api import Context, Module, NextStep, Site, cst, planner
+from migrator.api import Context, Module, Needs, NextStep, Site, cst, planner
 
 from .executor_plan import Executors
 from .names import EXECUTOR, TRAINER, backends, is_started_by_ray
@@ -40,7 +40,7 @@ def plan_joined(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     sites = [*context.uses(TRAINER), *context.uses(EXECUTOR), *(s for m in context.modules for s in backends(m))]
     paths = dict.fromkeys(site.module.path for site in sites)
     steps = [NextStep(f"run {path} as before: Ray Train starts the ranks") for path in paths]
-    return (Joined(frozenset(id(site.call) for site in calls)), *steps), ()
+    return (Joined(frozenset(id(site.call) for site in calls)), *steps, Needs("ray[train]>=2.7")), ()
 
 
 Handed = tuple[Module, cst.BaseExpression]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from migrator.api import Context, InPlace, NextStep, Site, cst, planner
+from migrator.api import Context, InPlace, Needs, NextStep, Site, cst, planner
 
 from ..tensorflow.names import is_tensorflow
 from .flow import Use, uses_of
@@ -91,11 +91,13 @@ def _elements(value: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [element.value for element in value.elements] if isinstance(value, cst.Dict) else [value]
 
 
-def _next_steps(context: Context) -> Iterator[NextStep]:
-    """How a program that starts its ranks itself is started now."""
+def _next_steps(context: Context) -> Iterator[NextStep | Needs]:
+    """How a program that starts its ranks itself is started now, and what it needs for that."""
     runner = "MirroredStrategyRunner" if is_tensorflow(context) else "TorchDistributor"
     for path in dict.fromkeys(site.module.path for site in starts_ranks(context)):
         yield NextStep(f"run {path} on Spark as before: {runner} starts the ranks")
+    needs = ("spark-tensorflow-distributor",) if is_tensorflow(context) else ("torch>=2.1", "pyspark>=3.4")
+    yield from (Needs(need) for need in needs if any(starts_ranks(context)))
 
 
 def _in_place(context: Context) -> Iterator[InPlace]:

@@ -13,6 +13,7 @@ from typing import Literal
 from migrator.api import (
     Context,
     Module,
+    Needs,
     NextStep,
     RefusalError,
     Scope,
@@ -318,12 +319,14 @@ def _scope(node: cst.BaseExpression, origin: Site) -> Scope:
     return origin.module.index.scope_of(node)
 
 
-def _next_steps(context: Context) -> Iterator[NextStep | StartedBy]:
+def _next_steps(context: Context) -> Iterator[NextStep | StartedBy | Needs]:
     """How each program that joins the process group is started now."""
     if any(starts_ranks(context)) or is_started_by_ray(context):
         return
     if context.uses("horovod.torch.init"):
         yield StartedBy("torchrun")
+        if context.settings.target == "deepspeed":
+            yield Needs("deepspeed")
     for path in started(context, context.uses("horovod.torch.init")):
         started_by = "--no-python ipython " if path.endswith(".ipynb") else ""
         line = f"torchrun --standalone --nproc-per-node=N {started_by}{path}"
