@@ -177,7 +177,7 @@ def test_line_ends_and_bytes_that_are_not_utf_8_stay() -> None:
 def test_prose_is_reported_and_not_edited() -> None:
     text, result = text_of("run.sh", "echo 'start with horovodrun -np 2'\nwhich horovodrun\n")
     assert text == "echo 'start with horovodrun -np 2'\nwhich horovodrun\n"
-    assert [(f.class_, f.line) for f in result.findings] == [("note", 1)]
+    assert [(f.class_, f.line) for f in result.findings] == [("note", 1), ("review", 2)]
     text, result = text_of("README.md", "Run it:\n\n```sh\n$ horovodrun -np 2 python train.py\n```\n")
     assert text.count("horovodrun") == 1
     [finding] = result.findings

@@ -2,9 +2,10 @@
 
 ``{"torch_distributed": {"enabled": True}}`` makes SageMaker start the script by torchrun on every instance, with one
 process for each GPU: ``processes_per_host`` and the options of MPI go. A job of TensorFlow gets TF_CONFIG by
-``multi_worker_mirrored_strategy`` (TensorFlow 2.9 or later), one worker on an instance; with more it is left. Which
-framework it is, is told from the script where it is among the given files, else from the estimator. Together with
-SageMaker's own libraries, which start by MPI themselves, it is left too.
+``multi_worker_mirrored_strategy`` (TensorFlow 2.9 or later), one worker on an instance; with more it is left. Its
+``model_dir``, where the code gives none, is then a place in S3, not ``/opt/ml/model``. Which framework it is, is told
+from the script where it is among the given files, else from the estimator. Together with SageMaker's own libraries,
+which start by MPI themselves, it is left too.
 
 Example:
 
@@ -49,6 +50,9 @@ from .submission import framework, framework_in, imports, is_known
 
 ASKED = "sagemaker.mpi"
 NEW = {"torch": "torch_distributed", "tensorflow": "multi_worker_mirrored_strategy"}
+ONE_WORKER = (
+    "one worker on each instance, and gives model_dir, where the code does not, a place in S3, not /opt/ml/model"
+)
 HYPERPARAMETER = re.compile(r"sagemaker_mpi_enabled")
 
 
@@ -102,7 +106,7 @@ def asked(site: Site, context: Context) -> Finding | tuple[Finding, ...]:
 
 
 def _message(found: str, dropped: list[str]) -> str:
-    starts = "one process for each GPU of an instance" if found == "torch" else "one worker on each instance"
+    starts = "one process for each GPU of an instance" if found == "torch" else ONE_WORKER
     went = f"; dropped: {', '.join(dropped)}" if dropped else ""
     return f"mpi → {NEW[found]}: SageMaker starts {starts}{went}"
 
