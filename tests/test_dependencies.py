@@ -442,6 +442,12 @@ def test_instructions_of_a_dockerfile(before: str, expected: str) -> None:
         ("Makefile", "a:\n\t$(PIP) install horovod b\n\t@$(PIP) install horovod\n", "a:\n\t$(PIP) install b\n"),
         ("Makefile", "export HOROVOD_CYCLE_TIME = 1\nHOROVOD_WITH_MPI := 1\na:\n", "a:\n"),
         ("Makefile", "a:\n\tcd x; \\\n\tpip install horovod\n", "a:\n\tcd x\n"),
+        (
+            "ci.yml",
+            "a: &x horovod\ndependencies: [*x, b, horovod]\n",
+            "a: &x horovod\ndependencies: [*x, b, horovod]\n",
+        ),
+        ("ci.yml", "a: &x [b, horovod]\ndependencies: *x\n", "a: &x [b]\ndependencies: *x\n"),
         ("tox.ini", "[testenv]\ndeps =\n  a\n  horovod\n", "[testenv]\ndeps =\n  a\n"),
         ("run.sh", "export HOROVOD_WITH_MPI=1 A=2\n", "export A=2\n"),
         ("run.sh", "export HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 # c\nb\n", "b\n"),

@@ -345,3 +345,28 @@ def test_schedulers_that_start_a_process_for_each_rank_are_named(folder: Path) -
     assert [(f.line, f.class_, f.symbol) for f in said] == [(1, "review", "srun"), (3, "review", "srun")]
     assert "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES" in said[0].message
     assert "start launch_workers.py once on each host" in said[1].message
+
+
+def test_scripts_behind_wrappers_and_in_other_folders(folder: Path) -> None:
+    for name in ("a", "b"):
+        (folder / name / "scripts").mkdir(parents=True)
+        (folder / name / "main.py").write_text(TENSORFLOW if name == "a" else TORCH)
+        (folder / name / "scripts" / "run.sh").write_text(
+            "horovodrun -np 2 bash bind.sh -- python3 main.py --x\n"
+            'horovodrun -np 2 python "${HERE}/../main.py"\n'
+            "horovodrun -np 2 python /workspace/deep/main.py\n"
+        )
+    result = migrate([Path()], SETTINGS)
+    after = {file.path: file.after.decode() for file in result.changed}
+    start = "launch_workers.py -np 2"
+    assert after["a/scripts/run.sh"].splitlines() == [
+        f"python {start} bash bind.sh -- python3 main.py --x",
+        f'python {start} "${{HERE}}/../main.py"',
+        f"python {start} /workspace/deep/main.py",
+    ]
+    start = "torchrun --standalone --nproc-per-node=2"
+    assert after["b/scripts/run.sh"].splitlines() == [
+        f"{start} --no-python bash bind.sh -- python3 main.py --x",
+        f'{start} "${{HERE}}/../main.py"',
+        f"{start} /workspace/deep/main.py",
+    ]

@@ -120,12 +120,15 @@ def _ask(document: Document, surroundings: Surroundings, registry: Registry, set
 
 
 def _left_over(document: Document, lines: Sequence[Span]) -> Iterator[_Answer]:
-    """The first place that names Horovod and of which nothing was said, and every one that starts ranks."""
+    """The first place that names Horovod and of which nothing was said, and every one that starts ranks.
+
+    Where commands are read, the rule for them says what there is to say of the launcher.
+    """
     is_said = False
     for match in _NAMED.finditer(document.text):
-        line = document.text[match.start() :].partition("\n")[0]
-        starts = line.startswith("horovodrun") and document.kind not in ("markdown", "prose")
-        if (starts or not is_said) and _is_left(document, match.start(), lines):
+        starts = match[0].lower() == "horovodrun" and document.kind not in ("markdown", "prose")
+        is_read = starts and bool(document.parts.commands)
+        if not is_read and (starts or not is_said) and _is_left(document, match.start(), lines):
             is_said = True
             message = "the text names Horovod: it is left as it is"
             yield _Answer(notices.OTHER_KIND, TextFinding(Span(*match.span()), "review" if starts else "note", message))
@@ -174,6 +177,8 @@ def _diagnostic(document: Document, starts: Sequence[int], answer: _Answer) -> D
 
 
 def _held(finding: Diagnostic, waiting: Sequence[str]) -> Diagnostic:
+    if finding.class_ == "note":
+        return finding
     message = f"stays while {', '.join(waiting)} is blocked; otherwise: {finding.message}"
     return replace(finding, class_="review" if finding.class_ == "exact" else finding.class_, message=message)
 

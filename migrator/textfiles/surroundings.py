@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,21 +88,29 @@ class Surroundings:
         return "launch_workers.py" if names & {"tensorflow", "keras"} and "torch" not in names else "torchrun"
 
     def _beside(self, document: Path, parts: Sequence[str]) -> tuple[Path, Path] | None:
-        root = root_of_cached(document)
+        top = min(root_of_cached(document), self._top(document), key=lambda folder: len(folder.parts))
         for folder in document.parents:
-            file = folder.joinpath(*parts)
+            file = Path(os.path.normpath(folder.joinpath(*parts)))
             if file in self._known or self.read(file) is not None:
-                return file, file.parents[len(parts) - 2]
-            if folder == root:
+                return file, folder.joinpath(*parts[:1]) if parts[0] else folder
+            if folder == top:
                 break
         return None
 
+    def _top(self, document: Path) -> Path:
+        """The folder that holds the file and all that the run found."""
+        return Path(os.path.commonpath([document.parent, *self._folders]))
+
+    @cached_property
+    def _folders(self) -> frozenset[Path]:
+        return frozenset(file.parent for file in self.files)
+
     def _by_name(self, document: Path, parts: Sequence[str]) -> tuple[Path, Path] | None:
         """The file of the run whose path ends as ``parts`` does, as far as they go: images hold copies elsewhere."""
+        parts = [part for part in parts if part != os.pardir]
         for start in range(len(parts)):
             tail = tuple(parts[start:])
-            named = [file for file in self.files if file.parts[-len(tail) :] == tail]
-            named = [file for file in named if root_of_cached(file) == root_of_cached(document)] or named
+            named = _nearest(document, [file for file in self.files if file.parts[-len(tail) :] == tail])
             if len(named) == 1:
                 return named[0], named[0].parents[len(tail) - 1]
             using = [file for file in named if self._mentions(file)]
@@ -130,3 +139,9 @@ class Surroundings:
 
     def _mentions(self, file: Path) -> bool:
         return any(mentions_horovod(self.read(each) or b"") for each in self._imported(file))
+
+
+def _nearest(document: Path, files: Sequence[Path]) -> list[Path]:
+    """Those of ``files`` that have the longest way in common with ``document``."""
+    shared = [len(Path(os.path.commonpath([document, file])).parts) for file in files]
+    return [file for file, length in zip(files, shared, strict=True) if length == max(shared)]

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import ReusedAnchorWarning, YAMLError
@@ -182,12 +183,20 @@ def _holders(text: str, document: Node) -> Holders:
     """For each value of a mapping or item of a list, the row that it stands in."""
     found: dict[int, tuple[Row, int]] = {}
     for node in _nodes(document):
+        spans: tuple[Span, ...] = ()
+        values: list[Node] = []
         if isinstance(node, MappingNode):
-            row = Row(tuple(Span(key.start_mark.index, _end(text, value)) for key, value in node.value))
-            found |= {id(value): (row, index) for index, (_, value) in enumerate(node.value)}
+            spans = tuple(Span(key.start_mark.index, _end(text, value)) for key, value in node.value)
+            values = [value for _, value in node.value]
         elif isinstance(node, SequenceNode):
-            row = Row(tuple(_item(text, item, is_flow=bool(node.flow_style)) for item in node.value))
-            found |= {id(item): (row, index) for index, item in enumerate(node.value)}
+            spans = tuple(_item(text, item, is_flow=bool(node.flow_style)) for item in node.value)
+            values = list(node.value)
+        # An alias has the place of its anchor.
+        ends = (Span(start, start) for start in (node.start_mark.index, node.end_mark.index))
+        around = pairwise((next(ends), *spans, next(ends)))
+        if all(a.end <= b.start and b.start <= b.end for a, b in around):
+            row = Row(spans)
+            found |= {id(value): (row, index) for index, value in enumerate(values)}
     return found
 
 
@@ -237,7 +246,8 @@ def _dependencies(text: str, node: MappingNode, holders: Holders) -> Iterator[De
         asked = tuple(
             dependency(str(item.value) if isinstance(item, ScalarNode) else "", span_of(item)) for item in value.value
         )
-        row = holders[id(value.value[0])][0] if value.value else Row(())
+        place = holders.get(id(value.value[0])) if value.value else None
+        row = place[0] if place is not None else Row(())
         entry = holders.get(id(value))
         if entry is not None and len(entry[0].items) == 1 and id(node) in holders:
             entry = holders[id(node)]
@@ -258,7 +268,7 @@ def _variables(text: str, node: MappingNode, holders: Holders) -> Iterator[Varia
         known = str(value.value) if isinstance(value, ScalarNode) else ""
         yield Variable(str(named.value), known, span_of(named), span_of(node), above, _over(holders, above))
     for key, value in pairs:
-        if str(key.value).isupper() and isinstance(value, ScalarNode):
+        if str(key.value).isupper() and isinstance(value, ScalarNode) and id(value) in holders:
             span = Span(key.start_mark.index, value.end_mark.index)
             yield Variable(str(key.value), str(value.value), span_of(key), span, holders[id(value)], over)
         elif key.value in _OF_VARIABLES and isinstance(value, SequenceNode):
@@ -268,7 +278,7 @@ def _variables(text: str, node: MappingNode, holders: Holders) -> Iterator[Varia
 def _listed_variables(node: SequenceNode, holders: Holders) -> Iterator[Variable]:
     """What a list of ``NAME=value`` sets, as compose files have them."""
     over = (holders[id(node)],) if id(node) in holders and not node.flow_style else ()
-    if all(isinstance(item, ScalarNode) and _SETTING.match(str(item.value)) for item in node.value):
+    if all(isinstance(e, ScalarNode) and id(e) in holders and _SETTING.match(str(e.value)) for e in node.value):
         for item in node.value:
             name, _, value = str(item.value).partition("=")
             yield Variable(name, value, span_of(item), span_of(item), holders[id(item)], over)

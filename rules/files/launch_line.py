@@ -92,6 +92,11 @@ class Place:
         talks = any(command is not None and command.words[0].value in (*TALKING, *ASKING) for command in commands)
         return talks or (self.position > 0 and not (self.words[1:] and self.words[1].value.startswith("-")))
 
+    @property
+    def asks(self) -> bool:
+        """Whether the command asks for the launcher: ``which horovodrun``."""
+        return self.command.words[0].value in ASKING
+
     def found(self, class_: Class, message: str) -> TextFinding:
         """A finding at the launcher's name."""
         return TextFinding(self.words[0].span, class_, message, symbol=self.launcher)
@@ -111,7 +116,7 @@ def launch_line(document: Document, surroundings: Surroundings) -> Iterator[Text
             place = Place(document, command, position)
             if not place.is_mention:
                 yield from _line(place, surroundings)
-            elif place.launcher == "horovodrun" and not mentioned:
+            elif place.launcher == "horovodrun" and (place.asks or not mentioned):
                 mentioned = True
                 yield _mention(place)
         yield from _scheduled(document, command, surroundings)
@@ -166,7 +171,7 @@ def _is_ours(document: Document, script: Script | None) -> bool:
 
 
 def _mention(place: Place) -> TextFinding:
-    if place.command.words[0].value in ASKING:
+    if place.asks:
         return place.found("review", "asks for horovodrun, which goes with Horovod: ask for torchrun")
     return place.found("note", "names horovodrun in a text or as an argument, which is left as it is")
 

@@ -20,7 +20,7 @@ _PYTHON = ("python", "python3", "pythonw")
 class Started:
     """What a launcher starts: its interpreter with options, and the script, module or other command with arguments.
 
-    ``script`` is the file's or, where ``is_module``, the module's name; None for another command.
+    ``script`` is the file's or, where ``is_module``, the module's name; None where the command names none.
     """
 
     interpreter: Word | None
@@ -95,8 +95,7 @@ def _split(word: Word) -> tuple[str, Word | None]:
 
 def _started(words: Sequence[Word]) -> Started:
     if not words or not is_python(words[0]):
-        script = words[0].value if words and words[0].value.endswith(".py") else None
-        return Started(None, (), tuple(words), script)
+        return Started(None, (), tuple(words), _script_among(words))
     position = 1
     while position < len(words) and words[position].value.startswith("-") and words[position].value not in ("-m", "-c"):
         position += 2 if words[position].value in ("-W", "-X") else 1
@@ -106,6 +105,14 @@ def _started(words: Sequence[Word]) -> Started:
     is_module = program[0].value == "-m"
     script = program[is_module].value if len(program) > is_module else None
     return Started(words[0], options, program, script, is_module)
+
+
+def _script_among(words: Sequence[Word]) -> str | None:
+    """The script that a command starts, directly or behind others: ``bash bind.sh -- python train.py``."""
+    for position, word in enumerate(words):
+        if word.value.endswith(".py") and (position == 0 or any(is_python(before) for before in words[:position])):
+            return word.value
+    return None
 
 
 def is_python(word: Word) -> bool:
@@ -147,7 +154,7 @@ def _program(started: Started) -> tuple[list[Word | str], list[Word | str]]:
     """How torchrun itself is started where a certain interpreter is asked for, and what it is given to start."""
     interpreter, options = started.interpreter, [o for o in started.options if o.value != "-u"]
     if interpreter is None:
-        as_script = started.script is not None
+        as_script = bool(started.program) and started.program[0].value.endswith(".py")
         return [], [*([] if as_script else ["--no-python"]), *started.program]
     if options:
         return [], ["--no-python", interpreter, *started.options, *started.program]

@@ -11,8 +11,17 @@ the new loop does so too is to be decided.
 Example:
 
 ```python
-estimator = TorchEstimator(num_proc=2, store=store, model=model, optimizer=optimizer, loss=loss,
-                           feature_cols=["x"], label_cols=["y"], batch_size=32, epochs=5)
+estimator = TorchEstimator(
+    num_proc=2,
+    store=store,
+    model=model,
+    optimizer=optimizer,
+    loss=loss,
+    feature_cols=["x"],
+    label_cols=["y"],
+    batch_size=32,
+    epochs=5,
+)
 predictions = estimator.fit(df).transform(test_df)
 ```
 
