@@ -87,7 +87,7 @@ def assess(paths: Sequence[str], result: Result, registry: Registry) -> Assessme
         findings[finding.program].append(finding)
     files = {file.path: file for file in result.files}
     found = [_program(program, findings[program.name], files) for program in result.programs]
-    programs = sorted((p for p in found if p), key=lambda p: (-len(p.libraries), -p.by_hand, -p.review, p.name))
+    programs = sorted((p for p in found if p), key=lambda p: (not p.libraries, -p.by_hand, -p.review, p.name))
     blocked = _reasons((f for f in result.findings if f.class_ == "blocked"), registry)
     return Assessment(
         tuple(paths),
@@ -150,7 +150,8 @@ def _reason(rule: str, found: Sequence[Diagnostic], registry: Registry) -> Reaso
     programs = tuple(dict.fromkeys(finding.program for finding in found))
     (message, _), *_ = Counter(finding.message for finding in found).most_common(1)
     place = f"{found[0].path}:{found[0].line}"
-    return Reason(rule, known.title if known else rule, len(found), programs, place, message)
+    title = known.title.replace("``", "") if known else rule
+    return Reason(rule, title[:1].upper() + title[1:].removesuffix("."), len(found), programs, place, message)
 
 
 def _advice(programs: Sequence[Program], findings: Sequence[Diagnostic]) -> Iterator[str]:

@@ -74,6 +74,10 @@ def test_without_horovod(folder: Path) -> None:
     assert "No Horovod found in 1 file." in run("plain.py")
 
 
+def test_without_code(folder: Path) -> None:
+    assert "1 file read. No code uses Horovod; 1 file beside the code name it." in run("README.md")
+
+
 def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for number in range(102):

@@ -71,6 +71,10 @@ def _summary(assessment: Assessment) -> Iterator[str]:
     if not programs and not assessment.beside:
         yield f"No Horovod found in {_number(assessment.files_read, 'file')}."
         return
+    if not programs:
+        number = _number(sum(count for _, count in assessment.beside), "file")
+        yield f"{_number(assessment.files_read, 'file')} read. No code uses Horovod; {number} beside the code name it."
+        return
     lines = sum(program.lines for program in programs)
     files = sum(program.files for program in programs)
     libraries = sorted({library for program in programs for library in program.libraries})
