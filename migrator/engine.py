@@ -22,7 +22,7 @@ from migrator.files import (
 )
 from migrator.notices import STRING
 from migrator.result import Class, Diagnostic, FileResult, Result
-from migrator.textfiles.kinds import kind_of
+from migrator.textfiles.kinds import is_shell_script, kind_of
 
 if TYPE_CHECKING:
     from migrator.reading import Input
@@ -61,7 +61,8 @@ def migrate_text(name: str, data: bytes, settings: Settings) -> Result:
     """Migrate one file given as bytes; nothing else is read."""
     if not mentions_launcher(data):
         return Result(files=(FileResult(name, "unchanged", before=data, after=data),))
-    if kind_of(name) and not (kind_of(name) == "setup.py" and b"import horovod" in data):
+    is_beside = kind_of(name) or (is_shell_script(data) and not name.endswith(".py"))
+    if is_beside and not (kind_of(name) == "setup.py" and b"import horovod" in data):
         from migrator.textfiles.migration import migrate_documents
         from migrator.textfiles.surroundings import Surroundings
 

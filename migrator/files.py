@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrator.config import Settings, SettingsError
-from migrator.textfiles.kinds import kind_of
+from migrator.textfiles.kinds import is_shell_script, kind_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -65,7 +65,8 @@ class _Walk:
     journals: set[str] = field(default_factory=set)
 
     def take(self, path: str, name: str) -> None:
-        (self.others if not name.endswith(_PYTHON) and kind_of(name) else self.files).add(path)
+        is_beside = not name.endswith(_PYTHON) and (kind_of(name) or is_shell_script(_first_line(path, name)))
+        (self.others if is_beside else self.files).add(path)
 
     def fail(self, path: str, error: OSError) -> None:
         self.problems.add(Problem(Path(path), explain(error)))
@@ -165,7 +166,7 @@ def _walk_tree(root: str, walk: _Walk) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     if not _is_skipped(entry) and not _is_ignored(entry.path, True, rules, walk):
                         pending.append((entry.path, rules))
-                elif entry.name.endswith(_PYTHON) or kind_of(entry.name):
+                elif entry.name.endswith(_PYTHON) or kind_of(entry.name) or _is_script(entry):
                     _take(entry, rules, walk)
         except OSError as error:
             walk.fail(folder, error)
@@ -178,6 +179,25 @@ def _take(entry: os.DirEntry[str], rules: tuple[_Rules, ...], walk: _Walk) -> No
         walk.take(entry.path, entry.name)
     else:
         walk.problems.add(Problem(Path(entry.path), "neither a file nor a folder"))
+
+
+def _is_script(entry: os.DirEntry[str]) -> bool:
+    """Whether a file without an extension may be run, by a shell or by Python."""
+    if "." in entry.name or not entry.is_file(follow_symlinks=False):
+        return False
+    line = _first_line(entry.path, entry.name) if entry.stat(follow_symlinks=False).st_mode & 0o111 else b""
+    return is_shell_script(line) or (line.startswith(b"#!") and b"python" in line)
+
+
+def _first_line(path: str, name: str) -> bytes:
+    """The start of a file whose name does not tell what it is; nothing of others, or of one that cannot be read."""
+    if "." in name:
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.readline(128)
+    except OSError:
+        return b""
 
 
 def _is_skipped(entry: os.DirEntry[str]) -> bool:

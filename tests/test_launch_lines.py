@@ -54,6 +54,7 @@ ONE_HOST = [
     ("nohup mpirun -np 2 -x A=b python train.py", "nohup env A=b torchrun --standalone --nproc-per-node=2 train.py"),
     ("mpirun -n 2 -x HOROVOD_CYCLE_TIME=1 --allow-run-as-root python train.py", "torchrun --standalone --nproc-per-node=2 train.py"),
     ("mpiexec -genv A b -n 2 python train.py", "A=b torchrun --standalone --nproc-per-node=2 train.py"),
+    ("mpirun -n 2 -genv A=$B -genv C=\"d e\" -genv E f python train.py", "A=$B C=\"d e\" E=f torchrun --standalone --nproc-per-node=2 train.py"),
     ("/usr/local/bin/mpirun -np 2 python train.py", "torchrun --standalone --nproc-per-node=2 train.py"),
     ("horovodrun -np 2 --network-interface eth0 python train.py", "GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0 torchrun --standalone --nproc-per-node=2 train.py"),
     ("CMD='horovodrun -np 2 python train.py'", "CMD='torchrun --standalone --nproc-per-node=2 train.py'"),
@@ -245,9 +246,11 @@ def test_tensorflow_has_a_launcher_of_its_own_which_is_placed(folder: Path) -> N
 
 def test_mpi_programs_of_others_are_not_touched(folder: Path) -> None:
     (folder / "solve.py").write_text("from mpi4py import MPI\n")
-    (folder / "run.sh").write_text("mpirun -np 2 python solve.py\n")
+    (folder / "lora.py").write_text("import os\n\nrank = os.environ['PMI_RANK']  # of mpirun\n")
+    (folder / "run.sh").write_text("mpirun -np 2 python solve.py\nmpirun -np 2 python lora.py\n")
     result = migrate([Path()], SETTINGS)
-    assert (result.findings, result.changed, result.programs) == ((), (), ())
+    assert result.changed == ()
+    assert {finding.path for finding in result.findings} == {"lora.py"}
 
 
 def test_a_program_out_of_sight_blocks_its_line(folder: Path) -> None:
@@ -370,3 +373,26 @@ def test_scripts_behind_wrappers_and_in_other_folders(folder: Path) -> None:
         f'{start} "${{HERE}}/../main.py"',
         f"{start} /workspace/deep/main.py",
     ]
+
+
+def test_scripts_without_an_extension(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "train.py").write_text(TORCH)
+    (folder / "bin" / "other").write_text("#!/usr/bin/env python\n" + TORCH)
+    (folder / "bin" / "start").write_text("#!/bin/bash\nhorovodrun -np 2 python train.py\n")
+    (folder / "bin" / "data").write_text("#!/bin/bash\nhorovodrun -np 2 python train.py\n")
+    for name in ("other", "start"):
+        (folder / "bin" / name).chmod(0o755)
+    assert {file.path for file in migrate([Path()], SETTINGS).changed} == {"bin/other", "bin/start", "train.py"}
+    named = migrate([Path("bin/data"), Path("train.py")], SETTINGS)
+    assert {file.path for file in named.changed} == {"bin/data", "train.py"}
+    text, _ = text_of("start", "#!/bin/sh\nhorovodrun -np 2 python a.py\n")
+    assert text == "#!/bin/sh\ntorchrun --standalone --nproc-per-node=2 a.py\n"
+
+
+def test_lightning_starts_its_ranks_itself(folder: Path) -> None:
+    trainer = 'import pytorch_lightning as pl\n\ntrainer = pl.Trainer(strategy="horovod", devices=1)\n'
+    (folder / "train.py").write_text(trainer)
+    (folder / "run.sh").write_text("horovodrun -np 2 python -u train.py --lr 1\n")
+    result = migrate([Path()], SETTINGS)
+    assert next(file.after for file in result.changed if file.path == "run.sh") == b"python -u train.py --lr 1\n"

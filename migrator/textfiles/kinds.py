@@ -13,6 +13,7 @@ Kind = Literal[
 _BY_NAME: dict[str, Kind] = {
     "makefile": "makefile",
     "gnumakefile": "makefile",
+    "jenkinsfile": "prose",
     "pipfile": "pipfile",
     "pyproject.toml": "pyproject",
     "setup.cfg": "setup.cfg",
@@ -27,11 +28,11 @@ _BY_NAME: dict[str, Kind] = {
     "conda-lock.yml": "lock",
 }
 _BY_EXTENSION: dict[str, Kind] = {
-    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "lsf"), "shell"),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "lsf", "job", "bsub", "qsub"), "shell"),
     **dict.fromkeys(("mk", "mak"), "makefile"),
     **dict.fromkeys(("yml", "yaml"), "yaml"),
     **dict.fromkeys(("md", "markdown"), "markdown"),
-    **dict.fromkeys(("rst", "toml", "cfg", "ini", "txt", "in"), "prose"),
+    **dict.fromkeys(("rst", "toml", "cfg", "ini", "txt", "in", "groovy"), "prose"),
     "dockerfile": "dockerfile",
 }
 _OF_REQUIREMENTS = ("requirement", "constraint", "reqs", "requires", "dependencies")
@@ -48,6 +49,11 @@ def kind_of(name: str) -> Kind | None:
     if extension in ("txt", "in") and any(part in low for part in _OF_REQUIREMENTS):
         return "requirements"
     return _BY_EXTENSION.get(extension)
+
+
+def is_shell_script(data: bytes) -> bool:
+    """Whether the first line of a file asks for a shell."""
+    return data.startswith(b"#!") and b"sh" in data.partition(b"\n")[0]
 
 
 def kind_of_path(path: Path) -> Kind | None:

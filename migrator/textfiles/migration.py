@@ -18,7 +18,7 @@ from migrator.registry import FileAnswer, Registry, Rule, load_rules
 from migrator.result import Diagnostic, FileResult, ProgramResult
 from migrator.source import Source, SourceError, decode_text, encode
 from migrator.textfiles.document import Document, apply
-from migrator.textfiles.kinds import kind_of_path
+from migrator.textfiles.kinds import is_shell_script, kind_of_path
 from migrator.textfiles.reading import reader
 from migrator.textfiles.surroundings import Moved, Surroundings
 
@@ -87,7 +87,7 @@ def _program(outcome: _Outcome, by_name: Mapping[str, ProgramResult]) -> Program
 
 def _migrate(file: Path, data: bytes, surroundings: Surroundings, settings: Settings) -> _Outcome:
     """Migrate one file; never raises for what is in it."""
-    path, kind = display(file), kind_of_path(file)
+    path, kind = display(file), kind_of_path(file) or ("shell" if is_shell_script(data) else None)
     try:
         source = decode_text(path, data)
         document = Document(path, file, kind or "prose", source.text, reader(kind or "prose"))

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from migrator.config import Settings
-from migrator.files import display, mentions_horovod
+from migrator.files import display
 from migrator.program import imported_files, imported_modules, root_of_cached
 from migrator.result import ProgramStatus
 
@@ -74,7 +74,8 @@ class Surroundings:
         file, folder = found
         reached = [p for p in self.programs if file in p.files] or self._reached(file)
         program = reached[0] if reached else None
-        return Script(file, folder, program, program is not None or self._mentions(file))
+        files = program.files if program is not None else ()
+        return Script(file, folder, program, any(map(self._names_horovod, files)) or self._mentions(file))
 
     def around(self, document: Path) -> tuple[Moved, ...]:
         """The programs that a file installs things for: those below its folder, else those of its project."""
@@ -138,7 +139,12 @@ class Surroundings:
             waiting += more
 
     def _mentions(self, file: Path) -> bool:
-        return any(mentions_horovod(self.read(each) or b"") for each in self._imported(file))
+        """Whether a file, or one that it imports, names Horovod: what MPI's launchers set is read by others too."""
+        return any(map(self._names_horovod, self._imported(file)))
+
+    def _names_horovod(self, file: Path) -> bool:
+        data = self.read(file) or b""
+        return b"sparkdl" in data or b"horovod" in data.lower()
 
 
 def _nearest(document: Path, files: Sequence[Path]) -> list[Path]:

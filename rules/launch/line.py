@@ -76,12 +76,15 @@ def read_line(words: Sequence[Word]) -> Line:
         if name not in known:
             raise RefusalError(f"{launcher}'s option {name} is not known here")
         canonical, number = known[name]
-        number -= glued is not None
         following = words[position + 1 : position + 1 + number]
-        if len(following) < number:
+        if glued is not None:
+            following = following[: number - 1]
+        elif canonical == "set_apart" and following and "=" in following[0].value:
+            canonical, following = "set", following[:1]
+        elif len(following) < number:
             raise RefusalError(f"{launcher}'s option {name} has no value")
         options.append((canonical, (*([glued] if glued else []), *following)))
-        position += 1 + number
+        position += 1 + len(following)
     return Line(launcher, tuple(options), _started(words[position:]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from migrator.api import Context, Module, NextStep, Site, cst, dotted_name, planner
+from migrator.api import Context, Module, NextStep, Site, StartedBy, cst, dotted_name, planner
 
 from ..spark.names import starts_ranks
 from ..values import is_constant
@@ -34,7 +34,8 @@ def plan_strategy(context: Context) -> tuple[Iterable[object], Iterable[Site]]:
     is_started = context.uses("horovod.torch.init") or any(starts_ranks(context))
     paths = dict.fromkeys(site.module.path for site in sites if site.symbol == CHOICE and not is_started)
     text = "start {} with python, once on each host: Lightning starts the ranks (in place of horovodrun)"
-    return (plan, *(NextStep(text.format(path)) for path in paths)), _once(sites)
+    steps = [NextStep(text.format(path)) for path in paths]
+    return (plan, *steps, *(StartedBy("python") for _ in steps[:1])), _once(sites)
 
 
 def _once(sites: Iterable[Site]) -> list[Site]:
