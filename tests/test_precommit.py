@@ -83,7 +83,7 @@ def test_rewriting_hook(project: Path, hooks: tuple[Path, str], environment: dic
 
     second = run_hook(project, hooks, "hvd-migrate", environment)
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "No Horovod found in 2 files." in second.stdout
+    assert "No Horovod found in 3 files." in second.stdout
 
 
 def test_checking_hook(project: Path, hooks: tuple[Path, str], environment: dict[str, str]) -> None:

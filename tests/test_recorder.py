@@ -118,7 +118,10 @@ def communicates(name: str) -> bool:
 def test_every_helper_that_communicates_is_known_by_its_docstring(name: str) -> None:
     text = (SOURCES / f"{name}.py").read_text("utf-8")
     names = set(re.findall(r"^(?:def|class) (\w+)", text, re.M))
-    docstrings = re.findall(r'^    """(.*?)"""', text, re.M)
+    docstrings = re.findall(r'^ +"""(.*?)"""', text, re.M)
+    if name == "gather_results":  # what the program itself sends is sent inside it, too
+        assert recorder.DOCSTRINGS[docstrings[1]] == "gathered"
+        return
     if name.endswith("_over_ranks"):  # a class around one helper, which is known
         assert set(re.findall(r"(\w+)\(tensor", text)) - {"forward", "len"} <= set(recorder.HELPERS)
         return

@@ -332,6 +332,7 @@ HELPERS = {
     "broadcast_optimizer_state": Helper("broadcast", "", "state"),
     "broadcast_parameters": Helper("broadcast", "", "state"),
     "count_training": Helper("join"),
+    "gathered": Helper("object", "", "result"),
     "join": Helper("join"),
     "reduce_scatter": Helper("reducescatter", "op"),
     "reduce_scatter_async": Helper("reducescatter", "op"),
@@ -348,6 +349,7 @@ DOCSTRINGS = {
     "Return ``tensor`` reduced over all ranks by ``op`` as a new tensor.": "all_reduce",
     "Reduce ``tensor`` over all ranks by ``op`` in place, and return it.": "all_reduce_",
     "Start to reduce ``tensor`` over all ranks by ``op`` in place; ``synchronize`` finishes that.": "all_reduce_async",
+    "Return what every rank returned, once all have ended.": "gathered",
     "Return the mean of ``tensor`` over all ranks as a new tensor; integers truncate toward zero.": "all_reduce_mean",
     "Replace ``tensor`` by its mean over all ranks, and return it; integers truncate toward zero.": "all_reduce_mean_",
     "Send each rank its rows of ``tensor``; return those received, and how many came from each rank.": "all_to_all",
@@ -1014,7 +1016,7 @@ class Recorder:
             reduction = _reduction(op) if kind in ("allreduce", "reduce", "reducescatter") else ""
             collective = Collective(kind, reduction, is_exact=not reduction, sent=sent)
             self.add(collective, (id(caller.f_code), caller.f_lasti, root))
-        else:
+        elif found[2].purpose != "result":  # what a launcher did for the original
             self._helper_collective(function, sent, caller, root, *found)
 
     def _engine_collective(self, kind: str, sent: Sequence[Tensor], caller: Frame) -> None:

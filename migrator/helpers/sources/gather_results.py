@@ -7,11 +7,10 @@ import torch.distributed as dist
 def gather_results(function: Callable) -> Callable:
     """Make ``function`` return the list of what it returned on every rank."""
 
-    def run(*args, **kwargs) -> list:
+    def gathered(value: object, store: dist.Store, rank: int, size: int) -> list:
+        """Return what every rank returned, once all have ended."""
         from pyspark import cloudpickle
 
-        store, rank, size = next(dist.rendezvous("env://"))
-        value = function(*args, **kwargs)
         store.set(f"rank {rank} has ended", "")
         store.wait([f"rank {each} has ended" for each in range(size)], timedelta(days=1))
         if not dist.is_initialized():
@@ -19,5 +18,9 @@ def gather_results(function: Callable) -> Callable:
         values = [None] * size
         dist.all_gather_object(values, cloudpickle.dumps(value))
         return [cloudpickle.loads(each) for each in values]
+
+    def run(*args, **kwargs) -> list:
+        store, rank, size = next(dist.rendezvous("env://"))
+        return gathered(function(*args, **kwargs), store, rank, size)
 
     return run
