@@ -664,6 +664,13 @@ def test_rows_cut_each_stretch_once() -> None:
     assert apply(text, row.without(text, dict.fromkeys(range(4), ""))) == "[]"
 
 
+def test_what_is_left_of_continued_pairs_follows_the_instruction() -> None:
+    first = "ENV HOROVOD_WITH_PYTORCH=1 \\\n    HOROVOD_WITH_GLOO=1 \\\n    A=1\n"
+    text = f"FROM a\n{first}ENV B=1 \\\n    HOROVOD_CYCLE_TIME=1\n"
+    [file] = migrate_text("Dockerfile", text.encode(), Settings(jobs=1)).files
+    assert file.after == b"FROM a\nENV A=1\nENV B=1\n"
+
+
 def test_readers_agree_on_nothing_to_read() -> None:
     readers = (
         read_requirements,

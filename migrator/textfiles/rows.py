@@ -31,7 +31,11 @@ class Row:
             yield self._single(text, gone.get(left[0], ""), left[0])
             return
         yield from (TextEdit(self.items[index], new) for index, new in gone.items() if new)
-        lines = {index: whole_lines(text, self.items[index], self.separator) for index in empty}
+        lines: dict[int, Span | None] = {}
+        for place in empty:
+            is_cut_before = place - 1 in lines and lines[place - 1] is None
+            is_continued = is_cut_before and "\\" in text[self.items[place - 1].end : self.items[place].start]
+            lines[place] = None if is_continued else whole_lines(text, self.items[place], self.separator)
         yield from (TextEdit(place, "") for place in lines.values() if place is not None)
         run: list[int] = []
         for index in (*(index for index in empty if lines[index] is None), None):
