@@ -91,6 +91,7 @@ def test_several_hosts(before: str, after: str) -> None:
 LEFT = [
     ("horovodrun -np 6 -H a:4,b:2 python train.py", "--nproc-per-node=4 on a, --nproc-per-node=2 on b"),
     ("horovodrun -np 9 -H a:4,b:4 python train.py", "more ranks than its hosts have slots"),
+    ("horovodrun -np 4 -H localhost:2,other:2 python train.py", "a name that only it knows"),
     ("horovodrun -np 8 -H $HOSTS python train.py", "decided at run time"),
     ("horovodrun -np 8 -hostfile hosts python train.py", "named in a file"),
     ("horovodrun -np 4 --min-np 2 --host-discovery-script d.sh python train.py", "--nnodes=MIN:MAX"),

@@ -249,6 +249,10 @@ def _named_hosts(named: Word, number: Word | None, per_host: Word | None) -> tup
     if len(set(used.values())) != 1:
         each = ", ".join(f"--nproc-per-node={count} on {host}" for host, count in used.items())
         raise RefusalError(f"the hosts have different numbers of ranks: start torchrun by hand, with {each}")
+    if len(used) > 1 and any(host in HERE for host in used):
+        raise RefusalError(
+            "one of the hosts has a name that only it knows: name it as the others do, and write torchrun's line"
+        )
     return list(used), str(next(iter(used.values())))
 
 
