@@ -405,3 +405,10 @@ def test_an_abort_is_explained_by_what_was_thrown() -> None:
     assert "Extension" not in error
     assert cause(-64, "") == "killed by SIGRTMAX"
     assert cause(-100, "") == "killed by signal 100"
+
+
+def test_tracebacks_of_ranks_that_joined_several_groups() -> None:
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "ValueError: a bad batch"]
+    for times in (1, 3):
+        text = "".join(f"{'[rank0]: ' * times}{line}\n" for line in lines)
+        assert error_in(text) == "\n".join(lines)

@@ -8,7 +8,8 @@ import signal
 LAST_LINES = 15
 LONGEST = 200
 
-_RANK = re.compile(r"\[rank(\d+)\]: ?")  # PyTorch's, before each line of an exception that nobody caught
+# PyTorch's mark before each line of an uncaught exception, once for each group that was joined.
+_RANK = re.compile(r"(?:\[rank(\d+)\]: ?)+")
 _START = re.compile(r"Traceback \(most recent call last\):|Fatal Python error: |terminate called ")
 _CONTINUED = re.compile(
     r"During handling of the above exception, another exception occurred:"
