@@ -397,3 +397,11 @@ def test_lightning_starts_its_ranks_itself(folder: Path) -> None:
     (folder / "run.sh").write_text("horovodrun -np 2 python -u train.py --lr 1\n")
     result = migrate([Path()], SETTINGS)
     assert next(file.after for file in result.changed if file.path == "run.sh") == b"python -u train.py --lr 1\n"
+
+
+def test_python_that_starts_a_program_of_lightning(folder: Path) -> None:
+    trainer = 'import pytorch_lightning as pl\n\ntrainer = pl.Trainer(strategy="horovod", devices=1)\n'
+    (folder / "train.py").write_text(trainer)
+    (folder / "start.py").write_text('import os\n\nos.system("horovodrun -np 2 python train.py")\n')
+    after = {file.path: file.after for file in migrate([Path()], SETTINGS).changed}
+    assert after["start.py"] == b'import os\n\nos.system("python train.py")\n'

@@ -38,9 +38,8 @@ from migrator.api import (
     reworded,
 )
 
-from ..launch.line import Line, Started, Translation, alone, launcher_of, read_line, torchrun, workers
+from ..launch.line import WORKERS, Started, Translation, environment_before, launcher_of, read_line, shown, translated
 
-WORKERS = "launch_workers.py"
 TALKING = (
     "echo",
     "printf",
@@ -148,7 +147,7 @@ def _line(place: Place, surroundings: Surroundings) -> Iterator[TextFinding]:
         if line.values("check_build") or line.values("version"):
             yield _question(place)
         else:
-            yield _moved(place, _translated(line, script, surroundings), script)
+            yield _moved(place, translated(line, launcher_for(script, surroundings)), script)
     except (RefusalError, ValueError) as refusal:
         class_: Class = "blocked" if place.command.is_editable else "review"
         yield place.found(class_, f"the line is left as it is: {refusal}")
@@ -195,15 +194,10 @@ def launcher_for(script: Script | None, surroundings: Surroundings) -> str:
     return WORKERS if known == {WORKERS} else "torchrun"
 
 
-def _translated(line: Line, script: Script | None, surroundings: Surroundings) -> Translation:
-    launcher = launcher_for(script, surroundings)
-    if launcher == WORKERS:
-        return workers(line, WORKERS)
-    return alone(line) if launcher == "python" else torchrun(line)
-
-
 def _moved(place: Place, translation: Translation, script: Script | None) -> TextFinding:
-    words = [*_environment(place, translation), *translation.words]
+    before = place.command.words[: place.position]
+    environment = environment_before(translation, before, is_shell=place.command.form.is_shell)
+    words = [*environment, *translation.words]
     message = "; ".join([f"{place.launcher} → {_shown(words, script)}", *translation.notes, *_assumed(script)])
     if not place.command.is_editable:
         return place.found("review", f"the text says how to start ranks; now: {message}")
@@ -214,20 +208,14 @@ def _moved(place: Place, translation: Translation, script: Script | None) -> Tex
     return replace(place.rewritten(message, words), programs=programs, launchers=launchers)
 
 
-def _environment(place: Place, translation: Translation) -> list[str]:
-    """The variables to set, before the launcher; only a shell takes them there without ``env``."""
-    if not translation.environment:
-        return []
-    bare = place.command.form.is_shell and (place.position == 0 or place.command.words[0].value == "time")
-    return [*([] if bare else ["env"]), *translation.environment]
-
-
 def _shown(words: Sequence[Word | str], script: Script | None) -> str:
     """The new words up to the script, or what there is of a long line."""
-    texts = [word if isinstance(word, str) else word.text for word in words]
-    end = next((n + 1 for n, text in enumerate(texts) if script is not None and script.file.name in text), len(texts))
-    shown = " ".join(texts[:end])
-    return shown if len(shown) <= 160 else f"{shown[:159]}…"
+    named = (n + 1 for n, word in enumerate(words) if script is not None and script.file.name in _text(word))
+    return shown(words[: next(named, len(words))])
+
+
+def _text(word: Word | str) -> str:
+    return word if isinstance(word, str) else word.text
 
 
 def _assumed(script: Script | None) -> Iterator[str]:

@@ -76,8 +76,9 @@ from collections.abc import Iterator
 
 from migrator.api import Document, RefusalError, Script, Span, Surroundings, TextEdit, TextFinding, blocks, file_rule
 
+from ..launch.line import WORKERS
 from .container import Start
-from .launch_line import WORKERS, launcher_for
+from .launch_line import launcher_for
 from .mpi_job_command import Launch, check_ranks, find_launch, offset_of, text_of_command, variables
 from .mpi_job_shape import Job, counting, leftovers, read_job
 from .replicas import replicas

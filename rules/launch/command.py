@@ -16,6 +16,7 @@ from migrator.api import (
     Shell,
     Site,
     Span,
+    StartedBy,
     Template,
     TextEdit,
     Word,
@@ -29,10 +30,9 @@ from migrator.api import (
 )
 
 from ..tensorflow.names import is_tensorflow
-from .line import Line, Translation, launcher_of, read_line, torchrun, workers
+from .line import WORKERS, Translation, environment_before, launcher_of, read_line, shown, translated
 
 STARTED = "launcher.started"
-WORKERS = "launch_workers.py"
 _SHOWN = ("print", "info", "warn", "warning", "error", "debug", "exception", "add_argument", "ArgumentParser", "echo")
 
 
@@ -99,8 +99,10 @@ def started(site: Site, context: Context) -> Finding | tuple[Finding, ...]:
     return _string(site, context)
 
 
-def _translated(line: Line, context: Context) -> Translation:
-    return workers(line, WORKERS) if is_tensorflow(context) else torchrun(line)
+def _translated(words: Sequence[Word], context: Context) -> Translation:
+    launchers = [plan.launcher for plan in context.plan(StartedBy)]
+    launcher = launchers[0] if launchers else WORKERS if is_tensorflow(context) else "torchrun"
+    return translated(read_line(words), launcher)
 
 
 def _list(site: Site, node: cst.List | cst.Tuple, context: Context) -> Finding:
@@ -108,7 +110,7 @@ def _list(site: Site, node: cst.List | cst.Tuple, context: Context) -> Finding:
     position = next(n for n, word in enumerate(words) if launcher_of(word))
     if not words[position + 1 :] and not isinstance(site.module.index.parent(node), cst.BinaryOperation):
         return site.found("note", "names a launcher among other words: they are left as they are")
-    translation = _translated(read_line(words[position:]), context)
+    translation = _translated(words[position:], context)
     if translation.environment:
         raise RefusalError(f"set {' '.join(translation.environment)} for torchrun, in the env of the call")
     edits = list(_edits(node.elements[position:], words[position:], translation.words))
@@ -164,11 +166,11 @@ def _rewritten(text: str, context: Context) -> tuple[str, str]:
         position = next((n for n, word in enumerate(command.words) if launcher_of(word)), None)
         if position is None or not command.words[position + 1 :]:
             continue
-        translation = _translated(read_line(command.words[position:]), context)
-        bare = position == 0 or command.words[0].value == "time"
-        environment = [*([] if bare or not translation.environment else ["env"]), *translation.environment]
+        before = command.words[:position]
+        translation = _translated(command.words[position:], context)
+        environment = environment_before(translation, before, is_shell=True)
         try:
-            edits += reworded(text, command, [*command.words[:position], *environment, *translation.words])
+            edits += reworded(text, command, [*before, *environment, *translation.words])
         except ValueError as error:
             raise RefusalError(str(error)) from error
         messages.append(_message(command.words[position], translation))
@@ -200,6 +202,4 @@ def _is_shown(site: Site) -> bool:
 
 
 def _message(launcher: Word, translation: Translation) -> str:
-    shown = " ".join(word if isinstance(word, str) else word.text for word in translation.words)
-    shown = shown if len(shown) <= 160 else f"{shown[:159]}…"
-    return "; ".join([f"{launcher_of(launcher)} → {shown}", *translation.notes])
+    return "; ".join([f"{launcher_of(launcher)} → {shown(translation.words)}", *translation.notes])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,6 +11,7 @@ from migrator.api import RefusalError, Word
 from .options import ELASTIC, HOROVODRUN, INSTEAD, LAUNCHERS, MPIRUN
 
 PORT = 29400
+WORKERS = "launch_workers.py"
 ON_EACH = "start torchrun on each, with --nnodes and --rdzv-endpoint"
 HERE = ("localhost", "127.0.0.1", "$(hostname)", "$HOSTNAME", "${HOSTNAME}", "`hostname`", "$(hostname -s)")
 _PYTHON = ("python", "python3", "pythonw")
@@ -309,4 +310,22 @@ def _dropped(line: Line) -> Iterator[str]:
         yield "the working directory that it asked for is not set: change to it first"
 
 
-TRANSLATIONS: Mapping[str, Callable[[Line], Translation]] = {"torchrun": torchrun, "python": alone}
+def translated(line: Line, launcher: str) -> Translation:
+    """The line with what starts its program now. Raises RefusalError where ranks and hosts cannot be told from it."""
+    if launcher == WORKERS:
+        return workers(line, WORKERS)
+    return alone(line) if launcher == "python" else torchrun(line)
+
+
+def environment_before(translation: Translation, before: Sequence[Word], *, is_shell: bool) -> list[str]:
+    """The variables to set, behind the words ``before`` the launcher; only a shell takes them there without ``env``."""
+    if not translation.environment:
+        return []
+    is_bare = is_shell and (not before or before[0].value == "time")
+    return [*([] if is_bare else ["env"]), *translation.environment]
+
+
+def shown(words: Sequence[Word | str]) -> str:
+    """The words of a line as a person reads them, or what there is of a long line."""
+    text = " ".join(word if isinstance(word, str) else word.text for word in words)
+    return text if len(text) <= 160 else f"{text[:159]}…"
